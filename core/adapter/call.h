@@ -1,0 +1,38 @@
+// One call of an operator on its way through the router.
+#pragma once
+#include <ATen/core/ivalue.h>
+#include <ATen/core/stack.h>
+
+#include "adapter.h"
+#include "op_info.h"
+#include "plan.h"
+
+namespace torch_fl {
+
+struct Call {
+  OpInfo& info;
+  torch::jit::Stack& stack;
+  size_t base;                 // of the first argument on the stack
+  ral::Device* device = nullptr;
+
+  c10::IValue& arg(size_t i) { return stack[base + i]; }
+};
+
+// Runs the operator with PyTorch's CPU kernel on aliases of (or copies from) the device's memory, and puts ral results
+// on the stack. Returns the nanoseconds that the kernel itself took.
+int64_t run_on_host(Call& call, uint32_t reason);
+
+enum class NativeOutcome { Ran, PassedOn };
+// Runs the plugin's kernel. PassedOn: nothing was written, the stack is as before and *why says what was in the way.
+// With `timed` the stream is drained before and after and *ns is set.
+NativeOutcome run_native(Call& call, Plan& plan, uint32_t reason, bool timed, int64_t* ns, std::string* why);
+// Builds the plan's kernel for these arguments on the preparing thread.
+void prepare_in_background(Call& call, Plan& plan);
+// Stops the preparing thread; waits for the build at hand.
+void stop_preparing();
+
+// Sparse ral tensors as CPU ones and back (indices and values are the parts that live on the device).
+at::Tensor sparse_to_cpu(const at::Tensor& t, bool host_visible, uint64_t* copied);
+at::Tensor sparse_to_ral(const at::Tensor& cpu, ral::Device& device, uint64_t* copied);
+
+}  // namespace torch_fl

@@ -1,0 +1,154 @@
+// The trace's view of PyTorch's host side: every operator, user range and backward node while recording, the
+// line that each belongs to, and the birth and death of views.
+#include <ATen/record_function.h>
+#include <c10/core/TensorImpl.h>
+
+#include <mutex>
+
+#include "adapter.h"
+#include "op_info.h"
+
+namespace torch_fl {
+namespace {
+
+std::mutex g_mutex;
+std::atomic<bool> g_installed{false};
+at::CallbackHandle g_handle = at::INVALID_CALLBACK_HANDLE;
+
+// Lines of forward operators by autograd sequence number, for their backward ones. A ring of slots; old graphs may be
+// overwritten and then show no forward line.
+struct ForwardSlot {
+  std::atomic<uint64_t> sequence{0};
+  std::atomic<uint32_t> location{0};
+};
+constexpr size_t kForwardSlots = 1 << 16;
+ForwardSlot g_forward[kForwardSlots];
+
+// What an operator changed in its thread's context, to be put back when it ends.
+struct Frame final : public at::ObserverContext {
+  ral::trace::Context before;
+  int64_t begin = 0;
+  uint32_t name = 0;
+  bool user_range = false;
+};
+
+// Lives as long as a view's TensorImpl and tells the trace of its end.
+class ViewLife final : public c10::BackendMeta {
+ public:
+  ViewLife(uint64_t id, uint64_t bytes, c10::Storage storage) : id_(id), bytes_(bytes), storage_(std::move(storage)) {}
+  ~ViewLife() override { ral::MemoryPool::end_view(ral::MemoryPool::find(storage_.data()), id_, bytes_); }
+  c10::intrusive_ptr<c10::BackendMeta> clone(const c10::intrusive_ptr<c10::BackendMeta>&) const override {
+    return nullptr;  // a shallow copy is another tensor; it is not this view
+  }
+
+ private:
+  uint64_t id_, bytes_;
+  c10::Storage storage_;
+};
+
+void note_view(const at::RecordFunction& fn) {
+  if (fn.outputs().empty() || !fn.outputs().front().isTensor()) return;
+  const auto& t = fn.outputs().front().toTensor();
+  if (!is_ral(t) || !t.has_storage() || t.unsafeGetTensorImpl()->get_backend_meta()) return;
+  auto* block = block_of(t);
+  if (!block) return;
+  const uint64_t bytes = static_cast<uint64_t>(t.numel()) * t.itemsize();
+  const auto id =
+      ral::MemoryPool::begin_view(*block, static_cast<uint64_t>(t.storage_offset()) * t.itemsize(), bytes);
+  t.unsafeGetTensorImpl()->set_backend_meta(c10::make_intrusive<ViewLife>(id, bytes, t.storage()));
+}
+
+std::unique_ptr<at::ObserverContext> on_begin(const at::RecordFunction& fn) {
+  if (!ral::trace::enabled()) return nullptr;
+  auto frame = std::make_unique<Frame>();
+  auto& context = ral::trace::context();
+  frame->before = context;
+  frame->begin = ral::trace::now();
+  std::string_view name = fn.name();
+  if (name.rfind("aten::", 0) == 0) name.remove_prefix(6);
+  frame->name = ral::trace::intern(name);
+  frame->user_range = fn.scope() == at::RecordScope::USER_SCOPE;
+  if (frame->user_range) return frame;
+  context.op = frame->name;
+  context.correlation = ral::trace::next_id();
+  const auto sequence = fn.seqNr();
+  if (fn.scope() == at::RecordScope::BACKWARD_FUNCTION) {
+    context.backward = true;
+    context.sequence_number = sequence;
+    context.forward_location = 0;
+    if (sequence >= 0) {
+      auto& slot = g_forward[static_cast<size_t>(sequence) & (kForwardSlots - 1)];
+      if (slot.sequence.load(std::memory_order_acquire) == static_cast<uint64_t>(sequence) + 1)
+        context.forward_location = slot.location.load(std::memory_order_relaxed);
+    }
+  } else if (sequence >= 0 && !context.backward) {
+    context.sequence_number = sequence;
+    if (context.inner_location) {
+      auto& slot = g_forward[static_cast<size_t>(sequence) & (kForwardSlots - 1)];
+      slot.location.store(context.inner_location, std::memory_order_relaxed);
+      slot.sequence.store(static_cast<uint64_t>(sequence) + 1, std::memory_order_release);
+    }
+  }
+  return frame;
+}
+
+void on_end(const at::RecordFunction& fn, at::ObserverContext* observed) {
+  auto* frame = static_cast<Frame*>(observed);
+  if (!frame) return;
+  auto& context = ral::trace::context();
+  if (ral::trace::enabled()) {
+    if (fn.scope() == at::RecordScope::FUNCTION && is_view_name(fn.name())) note_view(fn);
+    auto record = ral::trace::make(RAL_TRACE_OP);
+    record.begin_ns = frame->begin;
+    record.end_ns = ral::trace::now();
+    record.name = frame->name;
+    if (frame->user_range) record.flags |= RAL_TRACE_USER_RANGE;
+    ral::trace::emit(record);
+  }
+  // Lines set while the operator ran (a Python callback) stay; the rest goes back.
+  const auto location = context.location, inner = context.inner_location;
+  context = frame->before;
+  context.location = location;
+  context.inner_location = inner;
+}
+
+}  // namespace
+
+void sync_observer() {
+  const bool wanted = ral::trace::enabled();
+  if (C10_LIKELY(wanted == g_installed.load(std::memory_order_relaxed))) return;
+  std::lock_guard<std::mutex> lock(g_mutex);
+  if (wanted == g_installed.load(std::memory_order_relaxed)) return;
+  if (wanted) {
+    g_handle = at::addGlobalCallback(
+        at::RecordFunctionCallback(&on_begin, &on_end)
+            .needsOutputs(true)
+            .scopes({at::RecordScope::FUNCTION, at::RecordScope::BACKWARD_FUNCTION, at::RecordScope::USER_SCOPE}));
+  } else {
+    at::removeCallback(g_handle);
+  }
+  g_installed.store(wanted, std::memory_order_release);
+}
+
+std::string describe_shapes(const c10::IValue* begin, size_t count) {
+  std::string out;
+  auto add = [&](const at::Tensor& t) {
+    if (!t.defined()) return;
+    if (!out.empty()) out += ", ";
+    if (out.size() > 200) return;
+    out += "[";
+    for (int64_t d = 0; d < t.dim(); ++d) out += (d ? ", " : "") + std::to_string(t.size(d));
+    out += "] ";
+    out += ral::dtype_name(to_ral_dtype(t.scalar_type()));
+  };
+  for (size_t i = 0; i < count; ++i) {
+    if (begin[i].isTensor()) {
+      add(begin[i].toTensor());
+    } else if (begin[i].isTensorList()) {
+      for (const auto& item : begin[i].toListRef()) add(item.toTensor());
+    }
+  }
+  return out;
+}
+
+}  // namespace torch_fl

@@ -1,0 +1,110 @@
+// MemoryPool: a caching allocator for one device, and the table that knows whose pointer an address is.
+//
+// Blocks come in size classes; freed blocks are kept per stream and reused. Small blocks are carved
+// from 2 MiB segments of one class, large ones have a segment of their own. On devices that are not
+// host-visible the addresses lie in a reserved PROT_NONE range: they name memory but cannot be read.
+#pragma once
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "ral/status.h"
+
+namespace ral {
+
+class Device;
+class Stream;
+struct Segment;
+
+// A live or cached piece of a segment. Owned by its pool; the pointer stays valid until the segment is
+// returned to the device by empty_cache (never while the block is in use).
+struct Block {
+  void* address = nullptr;   // what data_ptr() shows
+  size_t capacity = 0;       // bytes usable
+  size_t size = 0;           // bytes asked for
+  uint64_t id = 0;           // buffer id of this life, from allocate to free; as in the trace
+  Segment* segment = nullptr;
+  Device* device = nullptr;
+  Stream* stream = nullptr;  // the stream that it was allocated for
+  std::atomic<bool> in_use{false};
+  // Non-zero while device work that uses the block may be unfinished; see note_use and wait_idle.
+  std::atomic<uint32_t> pending{0};
+  // One slot for whoever sits above (the adapter caches an alias there); freed with set_slot_deleter's
+  // function when the block's memory goes back to the device.
+  std::atomic<void*> slot{nullptr};
+};
+
+struct MemoryPlace {
+  ral_handle handle = nullptr;
+  uint64_t offset = 0;
+};
+
+struct MemoryStats {  // bytes and counts
+  uint64_t allocated = 0, allocated_peak = 0, reserved = 0, reserved_peak = 0;
+  uint64_t active_blocks = 0, segments = 0;
+  uint64_t allocations = 0, frees = 0, cache_hits = 0, device_mallocs = 0, retries = 0, out_of_memory = 0;
+  uint64_t live_views = 0;
+};
+
+struct BlockInfo { const void* address; uint64_t size, capacity, id; int64_t stream; bool in_use; };
+struct SegmentInfo { const void* address; uint64_t size; std::vector<BlockInfo> blocks; };
+
+class RAL_API MemoryPool {
+ public:
+  explicit MemoryPool(Device& device);
+  ~MemoryPool();
+
+  // A block of at least `bytes` (0 gives a smallest block), 64-byte aligned, for work on `stream`. Emits ALLOC.
+  // Throws OUT_OF_MEMORY naming bytes asked, in use, cached and free; caches are flushed and it is tried again first.
+  Block* allocate(size_t bytes, Stream& stream);
+  // Gives the block back; it may be handed out again at once for its own stream. Uses noted on other streams
+  // are waited out before it is handed out again. Emits FREE. Never throws.
+  void free(Block* block) noexcept;
+  // Returns unused segments to the device.
+  void empty_cache();
+
+  MemoryStats stats() const;
+  void reset_peak() noexcept;
+  void reset_accumulated() noexcept;
+  std::vector<SegmentInfo> snapshot() const;
+  uint64_t free_memory() const;   // bytes the device could still give (best knowledge)
+  void set_fraction(double fraction); // share of the device's memory that may be reserved
+
+  // The block in use or cached that holds `address` (any byte of it), of any device; nullptr if none. Lock-free, ~10 ns.
+  static Block* find(const void* address) noexcept;
+  // Handle and offset of an address inside a block. Throws INVALID_POINTER naming address and device when the
+  // address is in no live block of `device`.
+  static MemoryPlace place(const void* address, const Device& device);
+
+  // A BufferView for the trace: returns its id; emits VIEW (parent is the block's id). Counts it as live until end_view.
+  static uint64_t begin_view(Block& block, uint64_t byte_offset, uint64_t bytes);
+  static void end_view(Block* block, uint64_t id, uint64_t bytes) noexcept;
+
+  // Device work `sequence` of `stream` uses the block.
+  static void note_use(Block& block, Stream& stream, uint64_t sequence);
+  // True when no unfinished device work uses the block.
+  static bool idle(Block& block) noexcept;
+  // The host waits until `idle`; emits SYNC named `why` if it had to wait. Returns nanoseconds waited.
+  // Throws the error that poisoned the stream waited for.
+  static int64_t wait_idle(Block& block, const char* why);
+
+  static void set_slot_deleter(void (*deleter)(void*)) noexcept;
+  // Emits ALLOC records with RAL_TRACE_SNAPSHOT for every live block of every device.
+  static void trace_snapshot();
+  // Where host code sees the bytes of a handle of this pool; only on devices whose plugin has no copy functions of
+  // its own. Throws INVALID_POINTER for an unknown handle.
+  void* host_address(ral_handle handle) const;
+
+  // For the trace's housekeeping.
+  void refresh_gauge() const noexcept;
+
+ private:
+  void emit_live_blocks() const;
+  struct Impl;
+  Impl* impl_;
+};
+
+}  // namespace ral

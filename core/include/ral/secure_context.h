@@ -1,0 +1,23 @@
+// SecureContext: what a plugin file, a descriptor and a pointer must be before they are trusted.
+#pragma once
+#include <string>
+
+#include "ral/plugin.h"
+#include "ral/status.h"
+
+namespace ral {
+
+class RAL_API SecureContext {
+ public:
+  // The resolved path of a plugin library. Throws INVALID_ARGUMENT naming path and cause when it does not exist, is not
+  // a regular file owned by root or the user, or it or a parent folder up to the search folder is writable by others,
+  // or (with $RAL_PLUGIN_ALLOW, a file of SHA-256 sums) is not listed.
+  static std::string check_plugin_file(const std::string& path);
+  // Throws INVALID_ARGUMENT naming the value when a descriptor cannot be true (memory over 2^50 bytes, no name,
+  // unknown dtypes or kind, alignment not a power of two).
+  static void check_descriptor(const ral_device_info& info, const std::string& plugin);
+  // Private folder (0700, owned by the user), made when missing. Throws when it cannot be.
+  static std::string private_folder(const std::string& path);
+};
+
+}  // namespace ral

@@ -1,0 +1,29 @@
+// cl_loader.h - find the OpenCL libraries of this machine and list their platforms.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cl_api.h"
+
+namespace ralcl {
+
+struct Platform {
+  const Api* api;     // how its objects are called; lives until the process ends
+  cl_platform_id id;
+};
+
+struct LoadResult {
+  std::vector<Platform> platforms;
+  std::string error;  // why `platforms` is empty, with the cure
+};
+
+// All platforms of libOpenCL.so.1; where there are none, those of PoCL from PyPI ($RAL_POCL_PATH, else the
+// site-packages folder that this plugin was installed into). `thread_budget` above 0 limits the threads
+// of a CPU driver that has not started yet.
+LoadResult load_platforms(int thread_budget);
+
+// The folder that holds this shared library, without a final slash.
+std::string plugin_folder();
+
+}  // namespace ralcl

@@ -1,0 +1,240 @@
+// reduction.cl - reductions over the "reduced" dimensions for each element of the "kept" ones. The plugin
+// defines OP_<symbol>, IN_TYPE, OUT_TYPE and FORM (0 value, 1 value and index, 2 index, 3 variance).
+// Layout `kept` has the operands input, output, indices.
+
+#define BLOCK 4096
+
+// Dimensions of one operand.
+typedef struct {
+  long rank;
+  long shape[MAX_RANK];
+  long stride[MAX_RANK];
+} dims_t;
+
+#if T_FLOAT
+#define LOWEST ((T)(-INFINITY))
+#define HIGHEST ((T)(INFINITY))
+#elif T_WIDE
+#define LOWEST LONG_MIN
+#define HIGHEST LONG_MAX
+#else
+#define LOWEST INT_MIN
+#define HIGHEST INT_MAX
+#endif
+
+// START, the value of an empty range; STEP(V, a, x), one more value x for the lanes a of type V (T or
+// T16); JOINED(V, a, b), two partial results; RESULT(a, n), the end result over n elements.
+#define MAP(V, x) (x)
+#define RESULT(a, n) (a)
+#if defined(OP_sum) || defined(OP_sum_all) || defined(OP_mean) || defined(OP_mean_all)
+#define START ((T)0)
+#define STEP(V, a, x) ((a) + (x))
+#elif defined(OP_prod) || defined(OP_prod_all)
+#define START ((T)1)
+#define STEP(V, a, x) ((a) * (x))
+#elif defined(OP_amax) || defined(OP_max_all)
+#define START LOWEST
+#define STEP(V, a, x) (((x) > (a)) | ((x) != (x)) ? (x) : (a))
+#elif defined(OP_amin) || defined(OP_min_all)
+#define START HIGHEST
+#define STEP(V, a, x) (((x) < (a)) | ((x) != (x)) ? (x) : (a))
+#elif defined(OP_any) || defined(OP_any_all)
+#define START ((T)0)
+#define STEP(V, a, x) ((x) != (V)(0) ? (V)(1) : (a))
+#elif defined(OP_all) || defined(OP_all_all)
+#define START ((T)1)
+#define STEP(V, a, x) ((x) == (V)(0) ? (V)(0) : (a))
+#elif defined(OP_var) || defined(OP_std)
+#define START ((T)0)
+#define STEP(V, a, x) ((a) + (x))
+#undef MAP
+#define MAP(V, x) (squares ? ((x) - (V)(shift)) * ((x) - (V)(shift)) : (x))
+#endif
+#if defined(OP_mean) || defined(OP_mean_all)
+#undef RESULT
+#define RESULT(a, n) ((a) / (T)(n))
+#endif
+
+// Place of the row-major index `i` over `dims`.
+static inline long place_of(const dims_t* dims, long i) {
+  long place = 0;
+  for (int d = (int)dims->rank - 1; d >= 0; --d) {
+    place += (i % dims->shape[d]) * dims->stride[d];
+    i /= dims->shape[d];
+  }
+  return place;
+}
+
+static inline long kept_place(const layout_t* kept, int operand, long i) {
+  long place = 0;
+  for (int d = (int)kept->rank - 1; d >= 0; --d) {
+    place += (i % kept->shape[d]) * kept->stride[operand][d];
+    i /= kept->shape[d];
+  }
+  return place;
+}
+
+#if FORM == 0 || FORM == 3
+static inline T join_lanes(T16 a) {
+  const JOIN(T, 8) b = STEP(JOIN(T, 8), a.lo, a.hi);
+  const JOIN(T, 4) c = STEP(JOIN(T, 4), b.lo, b.hi);
+  const JOIN(T, 2) d = STEP(JOIN(T, 2), c.lo, c.hi);
+  return STEP(T, d.lo, d.hi);
+}
+
+// `count` elements from `place` on, `stride` apart.
+static inline T reduce_line(const __global char* in, long place, long count, long stride, T shift, int squares) {
+  T total = START;
+  long i = 0;
+  if (stride == 1 && count >= 16) {
+    T16 lanes = (T16)(START);
+    for (; i + 16 <= count; i += 16) {
+      const T16 x = LOAD16(IN_TYPE, in, place + i);
+      lanes = STEP(T16, lanes, MAP(T16, x));
+    }
+    total = join_lanes(lanes);
+  }
+  for (; i < count; ++i) {
+    const T x = (T)LOAD(IN_TYPE, in, place + i * stride);
+    total = STEP(T, total, MAP(T, x));
+  }
+  return total;
+}
+
+// Blocks [from, to) of the range of the result at `place`; each line of `inner` elements has `lines` blocks.
+static inline T reduce_blocks(const __global char* in, long place, long from, long to, long lines, long inner, long stride,
+                              const dims_t* outer, T shift, int squares) {
+  T total = START;
+  for (long b = from; b < to; ++b) {
+    const long begin = (b % lines) * BLOCK;
+    const long at = place + place_of(outer, b / lines) + begin * stride;
+    const T part = reduce_line(in, at, min((long)BLOCK, inner - begin), stride, shift, squares);
+    total = STEP(T, total, part);
+  }
+  return total;
+}
+#endif
+
+#if FORM == 0
+// A result, or with several splits a partial one in row `split` of the scratch memory.
+#define REDUCE_KERNEL(name, line_stride)                                                                             \
+  __kernel void name(const __global char* in, ulong in_offset, __global char* out, ulong out_offset, long results,   \
+                     long splits, long items, long inner, long stride, layout_t kept, dims_t outer) {                \
+    const long piece = get_global_id(0);                                                                             \
+    if (piece >= results * splits) return;                                                                           \
+    const long result = piece / splits, split = piece % splits;                                                      \
+    const long lines = (inner + BLOCK - 1) / BLOCK;                                                                  \
+    const long blocks = inner == 0 ? 0 : items / inner * lines;                                                      \
+    const T total = reduce_blocks(in + in_offset, kept_place(&kept, 0, result), split * blocks / splits,             \
+                                  (split + 1) * blocks / splits, lines, inner, line_stride, &outer, (T)0, 0);        \
+    if (splits > 1)                                                                                                  \
+      ((__global T*)(out + out_offset))[split * results + result] = total;                                           \
+    else                                                                                                             \
+      STORE(OUT_TYPE, out + out_offset, kept_place(&kept, 1, result), RESULT(total, items));                         \
+  }
+
+REDUCE_KERNEL(reduce_rows, 1)
+REDUCE_KERNEL(reduce_strided, stride)
+
+// 16 neighbouring results at a time, for a dense innermost kept dimension of at least 16. The last group
+// of a row begins early enough to be whole; elements computed twice come out the same.
+__kernel void reduce_columns(const __global char* in, ulong in_offset, __global char* out, ulong out_offset, long results,
+                             long splits, long items, long inner, long stride, layout_t kept, dims_t outer) {
+  if (results == 0) return;
+  const int last = (int)kept.rank - 1;
+  const long width = kept.shape[last];
+  const long groups = (width + 15) / 16;
+  const long piece = get_global_id(0);
+  if (piece >= results / width * groups * splits) return;
+  const long split = piece % splits, group = piece / splits % groups;
+  const long result = piece / splits / groups * width + min(group * 16, width - 16);
+  const long lines = (inner + BLOCK - 1) / BLOCK;
+  const long blocks = inner == 0 ? 0 : items / inner * lines;
+  const long place = kept_place(&kept, 0, result);
+  T16 total = (T16)(START);
+  for (long b = split * blocks / splits; b < (split + 1) * blocks / splits; ++b) {
+    const long begin = (b % lines) * BLOCK;
+    const long count = min((long)BLOCK, inner - begin);
+    const long at = place + place_of(&outer, b / lines) + begin * stride;
+    T16 lanes = (T16)(START);
+    for (long i = 0; i < count; ++i) {
+      const T16 x = LOAD16(IN_TYPE, in + in_offset, at + i * stride);
+      lanes = STEP(T16, lanes, x);
+    }
+    total = STEP(T16, total, lanes);
+  }
+  if (splits > 1) {
+    vstore16(total, 0, (__global T*)(out + out_offset) + split * results + result);
+    return;
+  }
+  T values[16];
+  vstore16(total, 0, values);
+  const long target = kept_place(&kept, 1, result);
+  for (int lane = 0; lane < 16; ++lane)
+    STORE(OUT_TYPE, out + out_offset, target + lane * kept.stride[1][last], RESULT(values[lane], items));
+}
+
+__kernel void reduce_finish(const __global char* scratch, ulong scratch_offset, __global char* out, ulong out_offset,
+                            long results, long splits, long items, layout_t kept) {
+  const long result = get_global_id(0);
+  if (result >= results) return;
+  T total = START;
+  for (long split = 0; split < splits; ++split) {
+    const T part = ((const __global T*)(scratch + scratch_offset))[split * results + result];
+    total = STEP(T, total, part);
+  }
+  STORE(OUT_TYPE, out + out_offset, kept_place(&kept, 1, result), RESULT(total, items));
+}
+#endif
+
+#if FORM == 3
+__kernel void reduce_variance(const __global char* in, ulong in_offset, __global char* out, ulong out_offset, T correction,
+                              long results, long items, long inner, long stride, layout_t kept, dims_t outer) {
+  const long result = get_global_id(0);
+  if (result >= results) return;
+  const long lines = (inner + BLOCK - 1) / BLOCK;
+  const long blocks = inner == 0 ? 0 : items / inner * lines;
+  const long place = kept_place(&kept, 0, result);
+  const T mean = reduce_blocks(in + in_offset, place, 0, blocks, lines, inner, stride, &outer, (T)0, 0) / (T)items;
+  const T squares = reduce_blocks(in + in_offset, place, 0, blocks, lines, inner, stride, &outer, mean, 1);
+  const T freedom = (T)items - correction;
+  T value = squares / (freedom > 0 ? freedom : (T)0);
+#ifdef OP_std
+  value = sqrt(value);
+#endif
+  STORE(OUT_TYPE, out + out_offset, kept_place(&kept, 1, result), value);
+}
+#endif
+
+#if FORM == 1 || FORM == 2
+#if defined(OP_max) || defined(OP_argmax)
+#define BETTER(x, best) ((x) > (best))
+#else
+#define BETTER(x, best) ((x) < (best))
+#endif
+// The first of equal elements wins, and the first NaN over all others.
+__kernel void reduce_index(const __global char* in, ulong in_offset, __global char* out, ulong out_offset,
+#if FORM == 1
+                           __global char* indices, ulong indices_offset,
+#endif
+                           long results, long items, layout_t kept, dims_t reduced) {
+  const long result = get_global_id(0);
+  if (result >= results) return;
+  const long place = kept_place(&kept, 0, result);
+  const long step = reduced.rank == 1 ? reduced.stride[0] : 0;
+  T best = (T)LOAD(IN_TYPE, in + in_offset, place);
+  long index = 0;
+  for (long i = 1; i < items; ++i) {
+    const T x = (T)LOAD(IN_TYPE, in + in_offset, place + (reduced.rank == 1 ? i * step : place_of(&reduced, i)));
+    const int wins = (BETTER(x, best) | (x != x)) & (best == best);
+    best = wins ? x : best;
+    index = wins ? i : index;
+  }
+#if FORM == 1
+  STORE(OUT_TYPE, out + out_offset, kept_place(&kept, 1, result), best);
+  ((__global long*)(indices + indices_offset))[kept_place(&kept, 2, result)] = index;
+#else
+  ((__global long*)(out + out_offset))[kept_place(&kept, 1, result)] = index;
+#endif
+}
+#endif

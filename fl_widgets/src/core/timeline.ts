@@ -1,0 +1,557 @@
+/** The timeline tab: canvas, mouse, keys and touch, and the details card beside it. */
+import { detailsCard } from './card';
+import { Disposer, el, fill } from './dom';
+import { Channel, channelOf, endOf, layoutBars } from './lod';
+import { AXIS_TOP, GUTTER, OVERVIEW_HEIGHT, OVERVIEW_TOP, RIGHT_PAD, layoutTimeline, type Row, type TimelineLayout } from './layout';
+import { Kind } from './kinds';
+import type { ProfileStore } from './store';
+import type { Palette } from './theme';
+import { TimelinePainter, type TimelineState } from './timeline_paint';
+import { Viewport } from './viewport';
+
+const CARD_BELOW = 1000; // px: under this width the card goes under the timeline
+const DRAG_START = 4; // px
+
+type Zone = 'overview' | 'axis' | 'lanes';
+
+export class TimelineView {
+  readonly node = el('div.two');
+  private readonly stage = el('div.stage', {
+    tabindex: 0,
+    role: 'application',
+    'aria-label': 'Timeline of device work by lane. W and S zoom, A and D pan, arrows select, F zooms to the selection, 0 shows all.',
+    'data-lm-suppress-shortcuts': 'true'
+  });
+  private readonly canvas = el('canvas');
+  private readonly tip = el('div.tip', { hidden: true });
+  private readonly live = el('div.live', { 'aria-live': 'polite' });
+  private readonly side = el('div.side');
+  private readonly disposer = new Disposer();
+  private readonly painter: TimelinePainter;
+  private readonly viewport = new Viewport();
+  private readonly state: TimelineState = {
+    a: 0,
+    b: 1,
+    following: true,
+    selected: null,
+    sameName: null,
+    line: null,
+    measure: null
+  };
+  private layout: TimelineLayout = { rows: [], height: 200 };
+  private width = 880;
+  private framed = false;
+  private pointerTime = 0;
+  private drag: { x: number; zone: Zone; a: number; moved: boolean } | null = null;
+  private readonly touches = new Map<number, number>();
+  private pinch = 0;
+
+  constructor(
+    private readonly store: ProfileStore,
+    palette: Palette,
+    private readonly repaint: () => void,
+    private readonly followChanged: () => void
+  ) {
+    this.painter = new TimelinePainter(store, palette);
+    this.stage.append(this.canvas, this.tip, this.live);
+    this.node.append(this.stage, this.side);
+    this.side.hidden = true;
+    this.bind();
+  }
+
+  get following(): boolean {
+    return this.viewport.following;
+  }
+
+  get frame(): [number, number] {
+    return [this.viewport.a, this.viewport.b];
+  }
+
+  setPalette(palette: Palette): void {
+    this.painter.setPalette(palette);
+  }
+
+  setFollowing(on: boolean): void {
+    if (on) {
+      this.viewport.follow(this.store.now);
+    } else {
+      this.viewport.following = false;
+    }
+    this.changed();
+  }
+
+  /** Highlights the records of one cell line; null for none. */
+  highlightLine(line: number | null): void {
+    this.state.line = line;
+    this.repaint();
+  }
+
+  /** Shows the calls of `name` among the others, and selects the longest. */
+  showOp(name: string): void {
+    const c = this.store.columns;
+    let best = -1;
+    for (let i = 0; i < c.length; i++) {
+      if (c.kind[i] === Kind.kernel && this.store.text(c.name[i]) === name) {
+        best = best < 0 || c.end[i] - c.begin[i] > c.end[best] - c.begin[best] ? i : best;
+      }
+    }
+    if (best >= 0) {
+      this.select(c.base + best);
+      this.zoomToSelection();
+    }
+  }
+
+  paint(): void {
+    const width = Math.floor(this.stage.clientWidth || this.width);
+    this.width = width;
+    this.node.classList.toggle('rfl-wide', this.side.hidden || this.node.clientWidth < CARD_BELOW);
+    this.placeWindow();
+    this.layout = layoutTimeline(this.store);
+    const ratio = window.devicePixelRatio || 1;
+    const pixels: [number, number] = [Math.round(width * ratio), Math.round(this.layout.height * ratio)];
+    if (this.canvas.width !== pixels[0] || this.canvas.height !== pixels[1]) {
+      [this.canvas.width, this.canvas.height] = pixels;
+      this.canvas.style.height = `${this.layout.height}px`;
+    }
+    const ctx = this.canvas.getContext('2d', { alpha: false });
+    if (ctx) {
+      ctx.setTransform(ratio, 0, 0, ratio, 0, 0);
+      this.painter.paint(ctx, width, this.layout, this.state);
+    }
+  }
+
+  dispose(): void {
+    this.disposer.dispose();
+  }
+
+  private placeWindow(): void {
+    const view = this.viewport;
+    if (this.store.running) {
+      if (view.following) {
+        view.follow(this.store.now);
+      }
+    } else if (view.following || !this.framed) {
+      const untouched = view.following;
+      view.following = false;
+      if (untouched) {
+        this.frameResult();
+      }
+      this.framed = true;
+    }
+    this.state.a = view.a;
+    this.state.b = view.b;
+    this.state.following = view.following;
+  }
+
+  /** The first window of a finished cell: around its longest fallback, or all of a short cell. */
+  private frameResult(): void {
+    const { store, viewport } = this;
+    const c = store.columns;
+    let best = -1;
+    let most = 0;
+    for (let i = 0; i < c.length; i++) {
+      if (c.kind[i] === Kind.kernel && c.count[i] === 1) {
+        const weight = (c.end[i] - c.begin[i]) * (c.tier[i] >= 3 && c.tier[i] <= 4 ? 1000 : 1);
+        [best, most] = weight > most ? [i, weight] : [best, most];
+      }
+    }
+    const duration = best < 0 ? 0 : c.end[best] - c.begin[best];
+    const span = Math.max(60_000, duration * 6);
+    if (best < 0 || store.end < span * 1.5) {
+      viewport.show(0, store.end, store.end);
+    } else {
+      const middle = (c.begin[best] + c.end[best]) / 2;
+      viewport.show(middle - span * 0.6, middle + span * 0.4, store.end);
+    }
+    if (best >= 0) {
+      this.select(c.base + best, false);
+    }
+  }
+
+  private changed(): void {
+    this.followChanged();
+    this.repaint();
+  }
+
+  private select(id: number | null, aloud = true): void {
+    this.state.selected = id;
+    const index = id === null ? -1 : id - this.store.columns.base;
+    this.side.hidden = id === null;
+    if (id !== null) {
+      fill(
+        this.side,
+        ...detailsCard(this.store, index, {
+          sameOp: name => {
+            this.state.sameName = this.state.sameName === name ? null : name;
+            this.repaint();
+          },
+          producer: buffer => this.selectProducer(buffer)
+        })
+      );
+      if (aloud) {
+        this.live.textContent = this.painter.describe(index);
+      }
+    }
+    this.repaint();
+  }
+
+  /** Selects the record that made the buffer; false where it is not here. */
+  private selectProducer(buffer: number): void {
+    const c = this.store.columns;
+    for (let i = c.length - 1; i >= 0; i--) {
+      if (c.kind[i] === Kind.kernel && c.buffer[i] === buffer) {
+        this.select(c.base + i);
+        this.reveal(i);
+        return;
+      }
+    }
+    this.live.textContent = 'what made this buffer is not in the view';
+  }
+
+  private reveal(index: number): void {
+    const c = this.store.columns;
+    if (c.begin[index] < this.viewport.a || c.end[index] > this.viewport.b) {
+      const middle = (c.begin[index] + c.end[index]) / 2;
+      this.viewport.show(middle - this.viewport.span / 2, middle + this.viewport.span / 2, this.store.end);
+    }
+    this.changed();
+  }
+
+  private zoomToSelection(): void {
+    const c = this.store.columns;
+    if (this.state.selected !== null && c.has(this.state.selected)) {
+      const i = this.state.selected - c.base;
+      const around = Math.max(5, endOf(c, i, this.store.now) - c.begin[i]) * 4;
+      this.viewport.show(c.begin[i] - around, endOf(c, i, this.store.now) + around, this.store.end);
+      this.changed();
+    }
+  }
+
+  private zoomAll(): void {
+    this.viewport.show(0, this.store.end, this.store.end);
+    this.changed();
+  }
+
+  private zoomBy(factor: number): void {
+    const c = this.store.columns;
+    const selected = this.state.selected;
+    const inView = (t: number) => t >= this.viewport.a && t <= this.viewport.b;
+    const around =
+      this.pointerTime > 0 && inView(this.pointerTime)
+        ? this.pointerTime
+        : selected !== null && c.has(selected)
+          ? (c.begin[selected - c.base] + c.end[selected - c.base]) / 2
+          : (this.viewport.a + this.viewport.b) / 2;
+    this.viewport.zoom(factor, around, this.store.end);
+    this.changed();
+  }
+
+  private panBy(us: number): void {
+    this.viewport.pan(us, this.store.end);
+    this.changed();
+  }
+
+  private timeAt(x: number): number {
+    const inner = this.width - GUTTER - RIGHT_PAD;
+    return this.viewport.a + ((x - GUTTER) / inner) * this.viewport.span;
+  }
+
+  private overviewTime(x: number): number {
+    return ((x - GUTTER) / (this.width - GUTTER - RIGHT_PAD)) * this.store.end;
+  }
+
+  private zoneAt(y: number): Zone {
+    return y < OVERVIEW_TOP + OVERVIEW_HEIGHT + 3 ? 'overview' : y < AXIS_TOP + 18 ? 'axis' : 'lanes';
+  }
+
+  private rowAt(y: number): Row | undefined {
+    return this.layout.rows.find(r => y >= r.top - 2 && y <= r.top + r.height + 2);
+  }
+
+  /** Id of the record drawn at a point; among records under a pixel the longest. */
+  private recordAt(x: number, y: number): number | null {
+    const row = this.rowAt(y);
+    if (!row || x < GUTTER) {
+      return null;
+    }
+    const c = this.store.columns;
+    const perPixel = this.viewport.span / (this.width - GUTTER - RIGHT_PAD);
+    const t = this.timeAt(x);
+    let best: number | null = null;
+    let bestTime = -1;
+    for (const lane of row.lanes) {
+      lane.forEach(t - perPixel, t + perPixel, i => {
+        const ticks = channelOf(c, i) === Channel.view ? -0.5 : endOf(c, i, this.store.now) - c.begin[i];
+        if (ticks > bestTime) {
+          [best, bestTime] = [c.base + i, ticks];
+        }
+      });
+    }
+    return best ?? this.openCompileAt(row, t);
+  }
+
+  private openCompileAt(row: Row, t: number): number | null {
+    let found: number | null = null;
+    const c = this.store.columns;
+    const scale = { ...this.painter.scaleFor(this.width, this.state), now: this.store.now };
+    if (row.kind === 'compiles') {
+      for (const lane of row.lanes) {
+        layoutBars(c, lane, scale, {
+          bar: (_x, _w, _channel, i) => {
+            found = c.begin[i] <= t && endOf(c, i, this.store.now) >= t ? c.base + i : found;
+          },
+          column: () => undefined
+        });
+      }
+    }
+    return found;
+  }
+
+  private bind(): void {
+    const on = this.disposer.listen.bind(this.disposer, this.stage) as <K extends keyof HTMLElementEventMap>(
+      type: K,
+      listener: (event: HTMLElementEventMap[K]) => void,
+      options?: AddEventListenerOptions
+    ) => void;
+    on('wheel', e => this.onWheel(e), { passive: false });
+    on('pointerdown', e => this.onPointerDown(e));
+    on('pointermove', e => this.onPointerMove(e));
+    on('pointerup', e => this.onPointerUp(e));
+    on('pointercancel', e => this.endTouch(e));
+    on('pointerleave', () => {
+      this.tip.hidden = true;
+    });
+    on('dblclick', e => this.onDoubleClick(e));
+    on('keydown', e => this.onKey(e));
+  }
+
+  private onWheel(e: WheelEvent): void {
+    if (!e.ctrlKey && !e.shiftKey) {
+      return; // a plain wheel scrolls the page
+    }
+    e.preventDefault();
+    const amount = Math.abs(e.deltaY) > Math.abs(e.deltaX) ? e.deltaY : e.deltaX;
+    if (e.shiftKey) {
+      this.panBy((amount * this.viewport.span) / 900);
+    } else {
+      this.viewport.zoom(Math.exp(Math.max(-60, Math.min(60, amount)) * 0.004), this.timeAt(this.offset(e)[0]), this.store.end);
+      this.changed();
+    }
+  }
+
+  private offset(e: MouseEvent): [number, number] {
+    const box = this.canvas.getBoundingClientRect();
+    return [e.clientX - box.left, e.clientY - box.top];
+  }
+
+  private onPointerDown(e: PointerEvent): void {
+    if (e.button !== 0) {
+      return;
+    }
+    const [x, y] = this.offset(e);
+    this.stage.focus({ preventScroll: true });
+    if (e.pointerType === 'touch') {
+      this.touches.set(e.pointerId, x);
+      this.pinch = this.fingerSpan();
+    }
+    this.stage.setPointerCapture(e.pointerId);
+    this.drag = { x, zone: this.zoneAt(y), a: this.viewport.a, moved: false };
+    this.state.measure = null;
+    if (this.drag.zone === 'overview') {
+      const t = this.overviewTime(x);
+      if (t < this.viewport.a || t > this.viewport.b) {
+        this.viewport.show(t - this.viewport.span / 2, t + this.viewport.span / 2, this.store.end);
+        this.drag.a = this.viewport.a;
+        this.changed();
+      }
+    }
+  }
+
+  private onPointerMove(e: PointerEvent): void {
+    const [x, y] = this.offset(e);
+    this.pointerTime = this.timeAt(x);
+    if (this.touches.size === 2) {
+      this.onPinch(e.pointerId, x);
+      return;
+    }
+    if (!this.drag) {
+      this.showTip(x, y);
+      return;
+    }
+    this.drag.moved ||= Math.abs(x - this.drag.x) > DRAG_START;
+    if (!this.drag.moved) {
+      return;
+    }
+    this.tip.hidden = true;
+    const inner = this.width - GUTTER - RIGHT_PAD;
+    if (this.drag.zone === 'axis') {
+      this.state.measure = [this.timeAt(this.drag.x), this.timeAt(x)];
+      this.repaint();
+    } else {
+      const whole = this.drag.zone === 'overview' ? this.store.end : -this.viewport.span;
+      const a = this.drag.a + ((x - this.drag.x) / inner) * whole;
+      this.viewport.show(a, a + this.viewport.span, this.store.end);
+      this.changed();
+    }
+  }
+
+  private fingerSpan(): number {
+    const xs = [...this.touches.values()];
+    return xs.length === 2 ? Math.max(20, Math.abs(xs[0] - xs[1])) : 0;
+  }
+
+  private onPinch(pointer: number, x: number): void {
+    this.touches.set(pointer, x);
+    const span = this.fingerSpan();
+    const xs = [...this.touches.values()];
+    this.viewport.zoom(this.pinch / span, this.timeAt((xs[0] + xs[1]) / 2), this.store.end);
+    this.pinch = span;
+    this.changed();
+  }
+
+  private endTouch(e: PointerEvent): void {
+    this.touches.delete(e.pointerId);
+    this.drag = null;
+  }
+
+  private onPointerUp(e: PointerEvent): void {
+    const drag = this.drag;
+    this.endTouch(e);
+    if (!drag || drag.moved || drag.zone !== 'lanes') {
+      return;
+    }
+    const [x, y] = this.offset(e);
+    const id = this.recordAt(x, y);
+    const c = this.store.columns;
+    if (e.altKey && id !== null) {
+      this.state.sameName = c.name[id - c.base];
+    } else if (id === null) {
+      this.state.sameName = null;
+    }
+    this.select(id);
+  }
+
+  private onDoubleClick(e: MouseEvent): void {
+    const [x, y] = this.offset(e);
+    if (this.zoneAt(y) === 'lanes' && this.recordAt(x, y) !== null) {
+      this.zoomToSelection();
+    } else {
+      this.zoomAll();
+    }
+  }
+
+  private showTip(x: number, y: number): void {
+    const id = this.zoneAt(y) === 'lanes' ? this.recordAt(x, y) : null;
+    this.tip.hidden = id === null;
+    if (id !== null) {
+      this.tip.textContent = this.painter.describe(id - this.store.columns.base);
+      const left = Math.min(x + 12, this.width - this.tip.offsetWidth - 4);
+      this.tip.style.left = `${Math.max(0, left)}px`;
+      this.tip.style.top = `${y + 16}px`;
+    }
+  }
+
+  private onKey(e: KeyboardEvent): void {
+    if (e.ctrlKey || e.metaKey) {
+      return;
+    }
+    const step = this.viewport.span;
+    const keys: Record<string, () => void> = {
+      w: () => this.zoomBy(0.7),
+      '+': () => this.zoomBy(0.7),
+      s: () => this.zoomBy(1.4),
+      '-': () => this.zoomBy(1.4),
+      a: () => (e.shiftKey ? this.toggleSame() : this.panBy(-step * 0.2)),
+      d: () => this.panBy(step * 0.2),
+      pageup: () => this.panBy(-step),
+      pagedown: () => this.panBy(step),
+      f: () => this.zoomToSelection(),
+      '0': () => this.zoomAll(),
+      arrowleft: () => this.step(-1),
+      arrowright: () => this.step(1),
+      arrowup: () => this.changeLane(-1),
+      arrowdown: () => this.changeLane(1),
+      enter: () => this.step(0),
+      '[': () => this.toProducer(),
+      ']': () => this.toConsumer()
+    };
+    const call = keys[e.key.toLowerCase()];
+    if (call) {
+      call();
+    } else if (e.key !== 'Escape' || !this.clear()) {
+      return;
+    }
+    e.preventDefault();
+    e.stopPropagation();
+  }
+
+  /** Clears what is selected; false where nothing was, so that a second Escape leaves the output. */
+  private clear(): boolean {
+    const s = this.state;
+    const had = s.selected !== null || s.sameName !== null || s.measure !== null || s.line !== null;
+    s.sameName = s.measure = s.line = null;
+    this.select(null);
+    return had;
+  }
+
+  private toggleSame(): void {
+    const c = this.store.columns;
+    const id = this.state.selected;
+    this.state.sameName = this.state.sameName !== null || id === null || !c.has(id) ? null : c.name[id - c.base];
+    this.repaint();
+  }
+
+  /** Selects the next (1) or previous (-1) record of the lane; the first in view where none is selected. */
+  private step(by: number): void {
+    const c = this.store.columns;
+    const id = this.state.selected;
+    if (id === null || !c.has(id)) {
+      this.changeLane(1);
+      return;
+    }
+    const lane = this.store.lanes.get(this.store.laneKey(id - c.base));
+    const next = lane?.neighbour(id, by);
+    if (next !== undefined) {
+      this.select(next);
+      this.reveal(next - c.base);
+    }
+  }
+
+  /** Selects in the next lane down (1) or up (-1) what runs nearest to the selection. */
+  private changeLane(by: number): void {
+    const c = this.store.columns;
+    const rows = this.layout.rows.filter(r => r.lanes.some(l => l.length > 0));
+    const id = this.state.selected;
+    const index = id !== null && c.has(id) ? id - c.base : -1;
+    const key = index < 0 ? '' : this.store.laneKey(index);
+    const at = rows.findIndex(r => r.lanes.some(l => l.key === key));
+    const row = rows[Math.max(0, Math.min(rows.length - 1, at + by))];
+    const t = index < 0 ? (this.viewport.a + this.viewport.b) / 2 : c.begin[index];
+    const found = row?.lanes.find(l => l.length > 0)?.nearest(t);
+    if (found !== undefined) {
+      this.select(found);
+      this.reveal(found - c.base);
+    }
+  }
+
+  private toProducer(): void {
+    const c = this.store.columns;
+    const id = this.state.selected;
+    if (id !== null && c.has(id) && c.parent[id - c.base] !== 0) {
+      this.selectProducer(c.parent[id - c.base]);
+    }
+  }
+
+  private toConsumer(): void {
+    const c = this.store.columns;
+    const id = this.state.selected;
+    const buffer = id !== null && c.has(id) ? c.buffer[id - c.base] : 0;
+    for (let i = id === null ? c.length : id - c.base + 1; buffer !== 0 && i < c.length; i++) {
+      if (c.kind[i] === Kind.kernel && c.parent[i] === buffer) {
+        this.select(c.base + i);
+        this.reveal(i);
+        return;
+      }
+    }
+  }
+}

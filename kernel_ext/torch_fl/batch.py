@@ -1,0 +1,142 @@
+"""Binary batches of records for the page, as docs/profile-format.md lays them out, and their thinning."""
+
+from __future__ import annotations
+
+import struct
+
+import numpy as np
+
+from torch_fl_core.trace.layout import Flag, Kind
+
+MAGIC = 0x424C4152
+VERSION = 1
+_HEADER = struct.Struct("<IHHIIddd24x")
+
+BATCH_DTYPE = np.dtype(
+    [
+        ("begin", "<f8"),
+        ("duration", "<f8"),
+        ("bytes", "<f8"),
+        ("copied", "<f8"),
+        ("name", "<u4"),
+        ("kernel", "<u4"),
+        ("reason", "<u4"),
+        ("location", "<u4"),
+        ("inner", "<u4"),
+        ("forward", "<u4"),
+        ("shapes", "<u4"),
+        ("buffer", "<u4"),
+        ("parent", "<u4"),
+        ("correlation", "<u4"),
+        ("thread", "<u4"),
+        ("device", "<i2"),
+        ("stream", "<u2"),
+        ("kind", "u1"),
+        ("tier", "u1"),
+        ("flags", "<u2"),
+        ("count", "<u4"),
+    ]
+)
+STRING_FIELDS = ("name", "kernel", "reason", "location", "inner", "forward", "shapes", "thread")
+_SAME = ("name", "kernel", "reason", "location", "shapes", "thread", "stream", "kind", "tier")
+_LOW = np.uint64(0xFFFFFFFF)
+
+
+def from_records(records: np.ndarray, begin_ns: int) -> np.ndarray:
+    """Records of the trace (RING_DTYPE) as batch records; times in µs since `begin_ns`."""
+    out = np.zeros(len(records), BATCH_DTYPE)
+    out["begin"] = (records["begin_ns"] - begin_ns) / 1e3
+    # A compile in progress has no end yet.
+    ended = records["end_ns"] > records["begin_ns"]
+    out["duration"] = np.where(ended, records["end_ns"] - records["begin_ns"], 0) / 1e3
+    for name in ("bytes", "copied", *_SAME):
+        out[name] = records[name]
+    out["inner"], out["forward"] = records["inner_location"], records["forward_location"]
+    for name, source in (("buffer", "buffer"), ("parent", "aux64"), ("correlation", "correlation")):
+        out[name] = records[source] & _LOW
+    out["device"], out["flags"], out["count"] = records["device"], records["flags"], 1
+    return out
+
+
+def encode(batch: np.ndarray, number: int, now_us: float, dropped: int, events: int) -> bytes:
+    """One batch with its header; `events` and `dropped` count from the beginning of the cell."""
+    size = BATCH_DTYPE.itemsize
+    head = _HEADER.pack(MAGIC, VERSION, size, len(batch), number, now_us, dropped, events)
+    return head + batch.tobytes()
+
+
+def decode(data: bytes) -> tuple[dict[str, float], np.ndarray]:
+    """Header fields and records of an encoded batch. Raises ValueError where it is none."""
+    if len(data) < _HEADER.size:
+        raise ValueError(f"a batch has a header of {_HEADER.size} bytes, not {len(data)}")
+    magic, version, size, count, number, now, dropped, events = _HEADER.unpack_from(data)
+    if magic != MAGIC or version != VERSION or size != BATCH_DTYPE.itemsize:
+        raise ValueError(f"no batch of version {VERSION} (magic {magic:#x}, version {version})")
+    head = {"number": number, "now": now, "dropped": dropped, "events": events}
+    return head, np.frombuffer(data, BATCH_DTYPE, count, _HEADER.size)
+
+
+def thin(batch: np.ndarray, limit: int, gap_us: float) -> np.ndarray:
+    """At most `limit` records: neighbours on a lane become one, over growing gaps from `gap_us`.
+
+    Records longer than four gaps stay as they are. What still is too much loses its shortest.
+    """
+    gap = max(gap_us, 1e-3)
+    for _ in range(24):
+        if len(batch) <= limit:
+            return batch
+        batch = _merge(batch, gap)
+        gap *= 2
+    if len(batch) <= limit:
+        return batch
+    longest = np.argpartition(-batch["duration"], limit)[:limit]
+    return batch[np.sort(longest)]
+
+
+def _lanes(batch: np.ndarray) -> np.ndarray:
+    """A number for each lane, kind and tier; records with the same one may be merged."""
+    on_device = (batch["device"] >= 0) & (batch["flags"] & int(Flag.HOST) == 0)
+    on_device &= batch["kind"] != Kind.OP
+    device = (batch["device"].astype(np.int64) + 1) << 16 | batch["stream"]
+    lane = np.where(on_device, device, batch["thread"].astype(np.int64) | 1 << 40)
+    user = (batch["flags"] & int(Flag.USER_RANGE) != 0).astype(np.int64)
+    what = batch["kind"].astype(np.int64) << 4 | batch["tier"] << 1 | user
+    return lane << 12 | what
+
+
+def _merge(batch: np.ndarray, gap: float) -> np.ndarray:
+    lanes = _lanes(batch)
+    order = np.lexsort((batch["begin"], lanes))
+    batch, lanes = batch[order], lanes[order]
+    end = batch["begin"] + batch["duration"]
+    long = batch["duration"] > 4 * gap
+    apart = np.ones(len(batch), bool)
+    apart[1:] = (lanes[1:] != lanes[:-1]) | (batch["begin"][1:] - end[:-1] > gap)
+    apart[1:] |= long[1:] | long[:-1]
+    start = np.flatnonzero(apart)
+    out = batch[start].copy()
+    merged = np.diff(np.append(start, len(batch))) > 1
+    if merged.any():
+        group = np.cumsum(apart) - 1
+        by_length = np.lexsort((-batch["duration"], group))
+        named = batch[by_length[start]]  # the longest of each group gives its name
+        for field in _SAME + ("inner", "forward"):
+            out[field] = named[field]
+        out["begin"] = batch["begin"][start]
+        out["duration"] = np.maximum.reduceat(end, start) - out["begin"]
+        for field in ("bytes", "copied"):
+            out[field] = np.add.reduceat(batch[field], start)
+        out["count"] = np.add.reduceat(batch["count"], start)
+        out["flags"] = np.bitwise_or.reduceat(batch["flags"], start)
+        for field in ("buffer", "parent", "correlation"):
+            out[field] = np.where(merged, 0, out[field])
+    return out[np.argsort(out["begin"], kind="stable")]
+
+
+def string_ids(batch: np.ndarray) -> set[int]:
+    """The string ids that a batch refers to, without 0."""
+    ids: set[int] = set()
+    for field in STRING_FIELDS:
+        ids.update(np.unique(batch[field]).tolist())
+    ids.discard(0)
+    return ids

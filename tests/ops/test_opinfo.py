@@ -1,0 +1,79 @@
+"""PyTorch's OpInfo database on the device: forward, backward, in-place and out= forms, and native kernels alone.
+
+Each mode runs once, in child processes (opinfo_sweep.py), before its tests. TORCH_FL_TEST_DEVICE names another
+device than ral:0.
+"""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from functools import cache
+from pathlib import Path
+
+import opinfo_sweep as sweeper
+import pytest
+
+DEVICE = os.environ.get("TORCH_FL_TEST_DEVICE", "ral:0")
+KNOWN = tomllib.loads((Path(__file__).parent / "known_failures.toml").read_text())
+MODES = sweeper.MODES
+# Share of the tested ops that must pass.
+REQUIRED = {"forward": 0.99, "backward": 0.985}
+REQUIRED_NATIVE = 60
+
+on_ral = pytest.mark.skipif(not DEVICE.startswith("ral"), reason="counts what the RAL's tiers ran")
+
+
+@cache
+def report(mode: str) -> sweeper.Report:
+    """The sweep of one mode; its summary is printed."""
+    found = sweeper.sweep(mode, DEVICE, jobs=2)
+    print("\n" + found.text())
+    return found
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_every_failure_is_listed(mode: str) -> None:
+    unlisted = {op: why for op, why in report(mode).failed.items() if op not in KNOWN[mode]}
+    assert not unlisted, f"{len(unlisted)} ops fail:\n" + "\n".join(
+        f"{op}: {why}" for op, why in unlisted.items()
+    )
+
+
+@on_ral
+@pytest.mark.parametrize("mode", MODES)
+def test_no_listed_failure_passes(mode: str) -> None:
+    passing = sorted(set(KNOWN[mode]) - set(report(mode).failed))
+    assert not passing, f"take these out of [{mode}] in known_failures.toml: {passing}"
+
+
+def test_listed_failures_have_a_reason() -> None:
+    assert set(KNOWN) == set(MODES)
+    nameless = [op for mode in MODES for op, why in KNOWN[mode].items() if len(why) < 10]
+    assert not nameless, f"no reason given for {nameless}"
+
+
+@pytest.mark.parametrize("mode", REQUIRED)
+def test_share_that_passes(mode: str) -> None:
+    found = report(mode)
+    tested = len(found.passed) + len(found.failed)
+    assert tested > 500, f"only {tested} ops were tested"
+    assert len(found.passed) >= REQUIRED[mode] * tested, found.text()
+
+
+@on_ral
+def test_tiers_are_traced() -> None:
+    """Every passing op left a trace of the tier that ran it, but for those that compute nothing."""
+    found = report("forward")
+    silent = [op for op in found.passed if not found.answers[op]["tiers"]]
+    assert len(silent) <= 10, f"no tier was recorded for {silent}"
+
+
+@on_ral
+def test_native_kernels() -> None:
+    found = report("native")
+    right = found.native_right()
+    print(f"\n{len(right)} ops with a right native kernel: {' '.join(right)}")
+    computing = {tier for a in found.answers.values() for tier in a["tiers"]} - {"view"}
+    assert computing == {"native"}, f"RAL_FALLBACK=native ran {computing}"
+    assert len(right) >= REQUIRED_NATIVE, found.text()
