@@ -22,7 +22,10 @@ def _built(name: str) -> Path:
     """Path of a built file. Raises MissingBuildError with the cure where it is missing."""
     path = _STATIC / name
     if not path.is_file():
-        raise MissingBuildError(f"{path} is missing: the front end is not built. Run `make build` in the torch-fl checkout, or reinstall torch-fl.")
+        raise MissingBuildError(
+            f"{path} is missing: the front end is not built. "
+            "Run `make build` in the torch-fl checkout, or reinstall torch-fl."
+        )
     return path
 
 

@@ -26,7 +26,7 @@ export default tseslint.config(
     rules: { 'no-restricted-imports': ['error', { patterns: ['@jupyterlab/*', '@lumino/*', '**/labextension/**'] }] }
   },
   {
-    files: ['**/*.mjs'],
+    files: ['**/*.mjs', 'tests/**'],
     languageOptions: { globals: { ...globals.node } },
     rules: { 'no-console': 'off' }
   }

@@ -19,8 +19,8 @@ struct Call {
 };
 
 // Runs the operator with PyTorch's CPU kernel on aliases of (or copies from) the device's memory, and puts ral results
-// on the stack. Returns the nanoseconds that the kernel itself took.
-int64_t run_on_host(Call& call, uint32_t reason);
+// on the stack. With `measure` (or while recording) returns the nanoseconds that the kernel itself took, else 0.
+int64_t run_on_host(Call& call, uint32_t reason, bool measure);
 
 enum class NativeOutcome { Ran, PassedOn };
 // Runs the plugin's kernel. PassedOn: nothing was written, the stack is as before and *why says what was in the way.

@@ -202,7 +202,7 @@ void call_cpu_kernel(Call& call, bool sparse) {
 
 }  // namespace
 
-int64_t run_on_host(Call& call, uint32_t reason) {
+int64_t run_on_host(Call& call, uint32_t reason, bool measure) {
   HostArguments arguments(call);
   arguments.convert();
   const bool tracing = ral::trace::enabled();
@@ -210,14 +210,15 @@ int64_t run_on_host(Call& call, uint32_t reason) {
   if (C10_UNLIKELY(tracing)) {
     shapes = ral::trace::intern(describe_shapes(&call.arg(0), call.info.args.size()));
   }
-  const int64_t begin = ral::trace::now();
+  const bool timed = tracing || measure;
+  const int64_t begin = timed ? ral::trace::now() : 0;
   {
     std::optional<SeededCpuGenerator> seeded;
     if (C10_UNLIKELY(call.info.random_inside)) seeded.emplace(static_cast<c10::DeviceIndex>(call.device->index()));
     PoolScope pool(call.device->host_visible() ? call.device : nullptr);
     call_cpu_kernel(call, arguments.sparse());
   }
-  const int64_t end = ral::trace::now();
+  const int64_t end = timed ? ral::trace::now() : 0;
   arguments.write_back();
   arguments.adopt_results();
   if (C10_UNLIKELY(tracing)) {

@@ -4,98 +4,32 @@
 
 #include "call.h"
 #include "explain.h"
+#include "hot_ops.h"
+#include "scan.h"
 
 namespace torch_fl {
 namespace {
 
-uint64_t log2_bucket(int64_t n) { return n <= 0 ? 0 : 64 - __builtin_clzll(static_cast<uint64_t>(n)); }
-
-[[noreturn]] void mixed_devices(const at::Tensor& a, const at::Tensor& b) {
-  TORCH_CHECK(false, "Expected all tensors to be on the same device, but found at least two devices, ", a.device(),
-              " and ", b.device(), "!");
-  __builtin_unreachable();
+// Scans a boxed call and sets its device.
+void scan(Call& call, Signature* signature) {
+  Scan walk(call.info, signature);
+  c10::DeviceIndex index = -1;
+  for (size_t i = 0; i < call.info.args.size(); ++i) {
+    const auto& value = call.arg(i);
+    const auto& arg = call.info.args[i];
+    if (value.isTensor()) {
+      walk.add(value.toTensor(), arg, i);
+    } else if (value.isTensorList()) {
+      for (const auto& item : value.toListRef()) walk.add(item.toTensor(), arg, i);
+    } else if (value.isOptionalTensorList()) {
+      for (const auto& item : value.toListRef())
+        if (item.isTensor()) walk.add(item.toTensor(), arg, i);
+    } else if (arg.device && value.isDevice()) {
+      index = value.toDevice().index();
+    }
+  }
+  call.device = &walk.device(index);
 }
-
-// Goes over the arguments once: finds the device, refuses mixtures, and gathers the plan's signature.
-class Scan {
- public:
-  Scan(Call& call, Signature* signature) : call_(call), signature_(signature) {}
-
-  void run() {
-    for (size_t i = 0; i < call_.info.args.size(); ++i) {
-      const auto& value = call_.arg(i);
-      const auto& info = call_.info.args[i];
-      if (value.isTensor()) {
-        add(value.toTensor(), info, i);
-      } else if (value.isTensorList()) {
-        for (const auto& item : value.toListRef()) add(item.toTensor(), info, i);
-      } else if (value.isOptionalTensorList()) {
-        for (const auto& item : value.toListRef())
-          if (item.isTensor()) add(item.toTensor(), info, i);
-      } else if (info.device && value.isDevice() && !first_) {
-        index_ = value.toDevice().index();
-      }
-    }
-    if (first_) {
-      index_ = first_->device().index();
-      for (const auto* t : others_) check(*t);
-    }
-    call_.device = &device_at(index_);
-  }
-
- private:
-  void add(const at::Tensor& t, const ArgInfo& info, size_t i) {
-    if (!t.defined()) return;
-    if (is_ral(t)) {
-      if (!first_) {
-        first_ = &t;
-      } else if (C10_UNLIKELY(t.device().index() != first_->device().index())) {
-        mixed_devices(*first_, t);
-      }
-      if (!info.out) {
-        const auto dtype = to_ral_dtype(t.scalar_type());
-        signature_->all_types_known &= dtype >= 0;
-        const bool strided = t.layout() == at::kStrided;
-        const bool contiguous = strided && t.is_contiguous();
-        const int64_t n = strided ? t.numel() : 0;
-        signature_->operands.push_back({dtype, static_cast<int>(t.dim()), contiguous, n});
-        mix(static_cast<uint64_t>(dtype + 1) | static_cast<uint64_t>(t.dim()) << 8 |
-            static_cast<uint64_t>(contiguous) << 16 | log2_bucket(n) << 20 |
-            static_cast<uint64_t>(strided ? largest_small(t) : 0) << 32);
-      }
-      return;
-    }
-    if (info.written || !t.device().is_cpu() || !(t.dim() == 0 || call_.info.cpu_operands) ||
-        (call_.info.one_device && !call_.info.cpu_operands)) {
-      others_.push_back(&t);
-    }
-    mix(0x5ull + i);
-  }
-
-  // Tall, wide and square operands of one element count differ for matrix products and reductions.
-  static uint64_t largest_small(const at::Tensor& t) {
-    return t.dim() >= 2 ? log2_bucket(t.size(-1)) << 8 | log2_bucket(t.size(-2)) : 0;
-  }
-
-  void check(const at::Tensor& t) const {
-    if (t.device() == first_->device()) return;
-    if (call_.info.one_device && !call_.info.cpu_operands) {
-      c10::impl::common_device_check_failure(first_->device(), t, "wrapper_PrivateUse1", call_.info.base_name.c_str());
-    }
-    mixed_devices(*first_, t);
-  }
-
-  void mix(uint64_t word) {
-    signature_->hash = (signature_->hash ^ word) * 0x100000001b3ull;
-    signature_->hash ^= signature_->hash >> 29;
-  }
-
-  Call& call_;
-  Signature* signature_;
-  const at::Tensor* first_ = nullptr;
-  c10::DeviceIndex index_ = -1;
-  c10::SmallVector<const at::Tensor*, 4> others_;
-};
 
 [[noreturn]] void no_tier(const Call& call, const Plan& plan) {
   TORCH_CHECK_NOT_IMPLEMENTED(false, "ral: no tier may run aten::", call.info.overload_name, " on ral:",
@@ -120,11 +54,23 @@ void run(Call& call, Plan& plan) {
   }
   if (tier == ral::Tier::None) no_tier(call, plan);
   if (C10_UNLIKELY(plan.wants_preparation())) prepare_in_background(call, plan);
-  const auto ns = run_on_host(call, ral::trace::enabled() ? plan.reason_id(ral::Tier::Cpu) : 0);
-  if (C10_UNLIKELY(plan.probing())) plan.measured(ral::Tier::Cpu, ns);
+  const bool probing = plan.probing();
+  const auto ns = run_on_host(call, ral::trace::enabled() ? plan.reason_id(ral::Tier::Cpu) : 0, probing);
+  if (C10_UNLIKELY(probing)) plan.measured(ral::Tier::Cpu, ns);
 }
 
 }  // namespace
+
+void Scan::mixed_devices(const at::Tensor& a, const at::Tensor& b) {
+  TORCH_CHECK(false, "Expected all tensors to be on the same device, but found at least two devices, ", a.device(),
+              " and ", b.device(), "!");
+  __builtin_unreachable();
+}
+
+void Scan::one_device_only(const at::Tensor& a, const at::Tensor& b, const OpInfo& info) {
+  c10::impl::common_device_check_failure(a.device(), b, "wrapper_PrivateUse1", info.base_name.c_str());
+  __builtin_unreachable();
+}
 
 void boxed_router(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::Stack* stack) {
   auto& info = op_info(op);
@@ -132,7 +78,7 @@ void boxed_router(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit
                               " makes a view and has no ral form; please report it with this text");
   Call call{info, *stack, stack->size() - info.args.size()};
   Signature signature;
-  Scan(call, &signature).run();
+  scan(call, &signature);
   sync_observer();
   auto& plan = plan_for(info, *call.device, signature);
   if (C10_UNLIKELY(explaining())) explain_and_leave(call, plan);
@@ -143,6 +89,7 @@ void register_router() {
   // Every operator with a CPU kernel of its own is kept whole: without this, composite kernels would take it apart
   // before the router sees it (native_layer_norm would become eight operators).
   static torch::Library library(torch::Library::IMPL, "aten", c10::DispatchKey::PrivateUse1, __FILE__, __LINE__);
+  register_hot_ops(library);
   auto& dispatcher = c10::Dispatcher::singleton();
   for (const auto& name : dispatcher.getAllOpNamesForDispatchKey(c10::DispatchKey::CPU)) {
     if (name.name.rfind("aten::", 0) != 0) continue;

@@ -3,6 +3,7 @@
 
 #include <dirent.h>
 #include <dlfcn.h>
+#include <elf.h>
 #include <locale.h>
 #include <sys/stat.h>
 
@@ -51,10 +52,21 @@ bool exists(const std::string& path) {
   return stat(path.c_str(), &info) == 0 || lstat(path.c_str(), &info) == 0;  // a dangling link is worth a report
 }
 
+// glibc maps what the headers promise without looking at the file's size: a library cut short ends the process by SIGBUS.
 void check_elf(const std::string& path) {
-  char head[4] = {};
-  std::ifstream file(path, std::ios::binary);
-  if (!file.read(head, 4) || std::memcmp(head, "\177ELF", 4) != 0) refuse("not a shared library (no ELF header)");
+  std::ifstream file(path, std::ios::binary | std::ios::ate);
+  const uint64_t size = file ? static_cast<uint64_t>(file.tellg()) : 0;
+  Elf64_Ehdr head;
+  file.seekg(0);
+  if (!file.read(reinterpret_cast<char*>(&head), sizeof head) || std::memcmp(head.e_ident, ELFMAG, SELFMAG) != 0)
+    refuse("not a shared library (no ELF header)");
+  if (head.e_ident[EI_CLASS] != ELFCLASS64 || head.e_phentsize != sizeof(Elf64_Phdr)) refuse("not a shared library for this machine (no 64-bit ELF)");
+  for (unsigned i = 0; i < head.e_phnum; ++i) {
+    Elf64_Phdr part;
+    file.seekg(static_cast<std::streamoff>(head.e_phoff + i * sizeof part));
+    if (!file.read(reinterpret_cast<char*>(&part), sizeof part) || part.p_offset > size || part.p_filesz > size - part.p_offset)
+      refuse("the file is cut short (" + std::to_string(size) + " bytes)");
+  }
 }
 
 // dlopen with its messages in English whatever the user's language, since one of them is read below.

@@ -144,7 +144,6 @@ void make_file(Switch& state) {
   }
   if (!state.status.empty()) ring->set_status(state.status);
   watch_forks();
-  refresh_gauges();
   start_housekeeping();
 }
 
@@ -251,9 +250,16 @@ void mark(std::string_view text) {
 
 std::string path() {
   if (File* ring = file()) return ring->path();
-  Switch& state = control();
-  std::lock_guard<std::mutex> guard(state.mutex);
-  if (!state.tried) make_file(state);
+  bool made = false;
+  {
+    Switch& state = control();
+    std::lock_guard<std::mutex> guard(state.mutex);
+    if (!state.tried) {
+      make_file(state);
+      made = true;
+    }
+  }
+  if (made) refresh_gauges();  // takes the same mutex to write the status
   File* ring = file();
   return ring ? ring->path() : "";
 }

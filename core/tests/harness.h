@@ -89,7 +89,7 @@ class Control {
 
 // One device of the test plugin, ready to use.
 struct Fixture {
-  explicit Fixture(std::vector<std::pair<const char*, const char*>> switches = {}) {
+  explicit Fixture(std::initializer_list<std::pair<const char*, const char*>> switches = {}) {
     for (const auto& [key, value] : switches) setenv((std::string("TESTPLUGIN_") + key).c_str(), value, 1);
     box.install_alpha();
     device = &ral::DeviceManager::get().device(0);

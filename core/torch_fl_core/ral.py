@@ -79,6 +79,21 @@ def install(extension: ModuleType) -> None:
     _C = extension
     torch._register_device_module("ral", sys.modules[__name__])
     torch.utils.generate_methods_for_privateuse1_backend(for_storage=True)
+    _map_dlpack_device()
+
+
+def _map_dlpack_device() -> None:
+    """Teach `Tensor.__dlpack_device__` our name: PyTorch 2.13 compares with the slot's former one only."""
+    original = torch.Tensor.__dlpack_device__
+
+    def dlpack_device(self: torch.Tensor) -> tuple[Any, int]:
+        if self.device.type != "ral":
+            return original(self)
+        from torch.utils.dlpack import DLDeviceType
+
+        return DLDeviceType.kDLExtDev, self.device.index
+
+    torch.Tensor.__dlpack_device__ = dlpack_device  # type: ignore[method-assign]
 
 
 def _index(device: Device, optional: bool = True) -> int:
@@ -429,6 +444,8 @@ def set_rng_state_all(new_states: list[torch.Tensor]) -> None:
 def __getattr__(name: str) -> Any:
     if name == "default_generators":
         return _generators()
+    if name == "_initialized":  # torch.utils.checkpoint asks so whether there is a state to keep
+        return is_initialized()
     raise AttributeError(f"module 'torch.ral' has no attribute {name!r}")
 
 

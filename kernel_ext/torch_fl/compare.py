@@ -104,9 +104,10 @@ def run(shell: Any, cell: str, plan: Plan) -> CompareResult:
     code, read = _compile(shell, cell)
     inputs = _inputs(shell.user_ns, read)
     runner = _Runner(shell, code, inputs, plan)
-    times, outputs, profiles = [], {}, {}
+    times, outputs, profiles = [], [], {}
     for device in plan.devices:
-        taken, outputs[device], profiles[device] = runner.on(device)
+        taken, values, profiles[device] = runner.on(device)
+        outputs.append(values)
         spread = (max(taken) - min(taken)) / 2
         times.append(
             {
@@ -120,12 +121,11 @@ def run(shell: Any, cell: str, plan: Plan) -> CompareResult:
         )
     frame = pd.DataFrame(times)
     frame["ratio"] = frame["median_us"] / frame["median_us"].iloc[-1]
-    reference = plan.devices[-1]
     drawn = any(_draws(profiles[d]) for d in plan.devices if d != "cpu")
     rows = [
         row
-        for device in plan.devices[:-1]
-        for row in _compare(outputs[device], outputs[reference], device, plan, drawn)
+        for device, values in zip(plan.devices[:-1], outputs[:-1], strict=True)
+        for row in _compare(values, outputs[-1], device, plan, drawn)
     ]
     columns = ["name", "device", "verdict", "largest_difference"]
     return CompareResult(frame, pd.DataFrame(rows, columns=columns), profiles, sorted(inputs))

@@ -22,7 +22,7 @@ RECORD_COST_NS = 60.0  # writing one record, measured by the trace's own bench
 _SITE_FIELDS = ("name", "kernel", "reason", "location", "inner_location", "forward_location")
 _SUMMED = (Kind.KERNEL, Kind.COPY, Kind.ALLOC, Kind.SYNC)
 _MIX = [np.uint64(odd) for odd in (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9)]
-_NOT_ALLOWED = ("switched off", "not allowed", "not in RAL_FALLBACK")
+_NOT_ALLOWED = ("switched off", "after ")  # reasons of tiers that the policy leaves out or puts later
 _RECENT_NS = 100_000_000
 
 

@@ -10,7 +10,16 @@ const sources = ['labextension/src', 'labextension/scripts', 'fl_widgets/src', '
 
 const runs = [
   ['eslint', '-c', 'labextension/eslint.config.mjs', ...(fix ? ['--fix'] : []), ...sources],
-  ['prettier', '--config', 'labextension/.prettierrc.json', '--log-level', 'warn', fix ? '--write' : '--check', ...sources, 'labextension/style/*.css']
+  [
+    'prettier',
+    '--config',
+    'labextension/.prettierrc.json',
+    '--log-level',
+    'warn',
+    fix ? '--write' : '--check',
+    ...sources,
+    'labextension/style/*.css'
+  ]
 ];
 let status = 0;
 for (const [tool, ...args] of runs) {

@@ -8,4 +8,7 @@ const CHIP = `<svg xmlns="http://www.w3.org/2000/svg" width="16" viewBox="0 0 24
   </g>
 </svg>`;
 
-export const deviceIcon = new LabIcon({ name: 'torch-fl:device', svgstr: CHIP.replace('class="jp-icon3" fill="none" stroke="#616161"', 'class="torch-fl-chip" fill="none"') });
+export const deviceIcon = new LabIcon({
+  name: 'torch-fl:device',
+  svgstr: CHIP.replace('class="jp-icon3" fill="none" stroke="#616161"', 'class="torch-fl-chip" fill="none"')
+});

@@ -83,6 +83,8 @@ export class LiveProfiles implements ILiveProfiles {
     kernel.disposed.connect(onDisposed);
     comm.onMsg = msg => this.message(entry.store, msg);
     comm.onClose = () => ended(false);
+    // Tells the kernel that an extension listens, so that later cells need no widget for this page.
+    comm.send({ type: 'opened' });
   }
 
   private message(store: ProfileStore, msg: KernelMessage.ICommMsgMsg): void {

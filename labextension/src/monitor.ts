@@ -10,8 +10,8 @@ import type { DeviceInfo } from '../../fl_widgets/src/core';
 
 /** One device's numbers from the trace file, kept up to date by the kernel's process. */
 export interface Gauge {
-  id?: string;
-  index?: number;
+  /** Index of the device. */
+  device?: number;
   allocated?: number;
   reserved?: number;
   peak?: number;
@@ -60,6 +60,11 @@ export const IDeviceMonitor = new Token<IDeviceMonitor>('torch-fl-lab:IDeviceMon
 
 const IDLE_SECONDS = 5;
 const ABSENT_SECONDS = 30;
+
+/** The gauge of a device; `place` is the device's place in the list, for want of an index. */
+export function gaugeOf(answer: DevicesAnswer, device: DeviceInfo, place: number): Gauge | undefined {
+  return (answer.gauges ?? []).find(gauge => gauge.device === (device.index ?? place));
+}
 
 export class DeviceMonitor implements IDeviceMonitor {
   state: MonitorState = { kind: 'no-notebook' };
@@ -143,7 +148,7 @@ export class DeviceMonitor implements IDeviceMonitor {
     const now = performance.now();
     const shares = new Map<number, number>();
     (answer.gauges ?? []).forEach((gauge, i) => {
-      const index = gauge.index ?? i;
+      const index = gauge.device ?? i;
       const before = this.lastBusy.get(index);
       const ns = gauge.busy_ns ?? 0;
       if (answer.recording && before && now > before.at && ns >= before.ns) {

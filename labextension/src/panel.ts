@@ -1,10 +1,23 @@
 /** The side panel "RAL devices": each device of the active notebook's kernel, and plugins that did not load with cause and cure. */
 import { Message } from '@lumino/messaging';
 import { Widget } from '@lumino/widgets';
-import { button, el, ensureStyle, fill, formatBytes, formatShare, isDark, vendorLetters, vendorMark, watchTheme, type DeviceInfo } from '../../fl_widgets/src/core';
+import {
+  button,
+  el,
+  ensureStyle,
+  fill,
+  formatBytes,
+  formatBytesOf,
+  formatShare,
+  isDark,
+  vendorLetters,
+  vendorMark,
+  watchTheme,
+  type DeviceInfo
+} from '../../fl_widgets/src/core';
 import { LOAD_SOURCE, runVisibly } from './actions';
 import { deviceIcon } from './icons';
-import type { DevicesAnswer, Gauge, IDeviceMonitor, MonitorState, PluginInfo } from './monitor';
+import { gaugeOf, type DevicesAnswer, type Gauge, type IDeviceMonitor, type MonitorState, type PluginInfo } from './monitor';
 
 const HISTORY = 60;
 
@@ -145,17 +158,29 @@ export class DevicesPanel extends Widget {
     return el(
       'div.pcard',
       { 'data-device': device.id },
-      el('div.ptitle', {}, mark, el('b', {}, device.id), el('span.pname', { title: device.name ?? '' }, device.name ?? ''), statusWord(status)),
+      el(
+        'div.ptitle',
+        {},
+        mark,
+        el('b', {}, device.id),
+        el('span.pname', { title: device.name ?? '' }, device.name ?? ''),
+        statusWord(status)
+      ),
       el('div.small', {}, about.filter(Boolean).join(' · ')),
       chips(device.dtypes ?? []),
       status === 'READY' ? this.ready(device) : memoryRow(device, gauge),
-      busy === undefined ? null : busyRow(busy, this.history.get(device.index ?? 0) ?? [])
+      busy === undefined || status === 'READY' ? null : busyRow(busy, this.history.get(device.index ?? 0) ?? [])
     );
   }
 
   private ready(device: DeviceInfo): HTMLElement {
     const source = `import torch\ntorch.zeros(1, device="${device.id}")`;
-    return el('div.acts', {}, this.action('Load in this kernel', `ready-${device.id}`, source), el('span.mut', {}, 'found, not yet used here'));
+    return el(
+      'div.acts',
+      {},
+      this.action('Load in this kernel', `ready-${device.id}`, source),
+      el('span.mut', {}, 'found, not yet used here')
+    );
   }
 
   private broken(plugin: PluginInfo): HTMLElement {
@@ -197,11 +222,6 @@ export class DevicesPanel extends Widget {
   }
 }
 
-function gaugeOf(answer: DevicesAnswer, device: DeviceInfo, place: number): Gauge | undefined {
-  const gauges = answer.gauges ?? [];
-  return gauges.find(g => g.id === device.id || (g.index !== undefined && g.index === device.index)) ?? gauges[device.index ?? place];
-}
-
 function statusWord(status: string): HTMLElement {
   return el('span.pstatus', { 'data-status': status }, status);
 }
@@ -227,9 +247,14 @@ function memoryRow(device: DeviceInfo, gauge: Gauge | undefined): HTMLElement {
   held.style.width = share(reserved);
   const used = el('i.pused');
   used.style.width = share(allocated);
-  const text = `${formatBytes(allocated)} of ${formatBytes(total)}`;
+  const text = formatBytesOf(allocated, total);
   const title = `${formatBytes(allocated)} allocated, ${formatBytes(reserved)} held, peak ${formatBytes(gauge?.peak ?? 0)}`;
-  const bar = el('span.pbar', { role: 'meter', 'aria-valuenow': allocated, 'aria-valuemin': 0, 'aria-valuemax': total, 'aria-label': title, title }, held, used);
+  const bar = el(
+    'span.pbar',
+    { role: 'meter', 'aria-valuenow': allocated, 'aria-valuemin': 0, 'aria-valuemax': total, 'aria-label': title, title },
+    held,
+    used
+  );
   return el('div.prow', {}, el('span.mut', {}, 'memory'), bar, el('span', {}, text));
 }
 

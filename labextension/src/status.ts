@@ -3,7 +3,7 @@ import { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application'
 import { IStatusBar } from '@jupyterlab/statusbar';
 import { Widget } from '@lumino/widgets';
 import { el, ensureStyle, fill, formatBytes, formatShare, vendorLetters, vendorMark, type DeviceInfo } from '../../fl_widgets/src/core';
-import { IDeviceMonitor, type Gauge, type MonitorState } from './monitor';
+import { gaugeOf, IDeviceMonitor, type Gauge, type MonitorState } from './monitor';
 import { Command } from './panel_plugin';
 
 interface Shown {
@@ -17,12 +17,11 @@ export function mainDevice(state: MonitorState): Shown | undefined {
   if (state.kind !== 'answer' || !state.answer.loaded) {
     return undefined;
   }
-  const { devices = [], gauges = [] } = state.answer;
-  const all = devices.map((device, i) => {
-    const index = device.index ?? i;
-    const gauge = gauges.find(g => g.id === device.id || g.index === index) ?? gauges[index] ?? {};
-    return { device, gauge, busy: state.busy.get(index) };
-  });
+  const all = (state.answer.devices ?? []).map((device, i) => ({
+    device,
+    gauge: gaugeOf(state.answer, device, i) ?? {},
+    busy: state.busy.get(device.index ?? i)
+  }));
   return all.sort((a, b) => (b.gauge.allocated ?? 0) - (a.gauge.allocated ?? 0))[0];
 }
 

@@ -1,7 +1,19 @@
 /** Numbers read as the visual language says. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { axis, formatBytes, formatMoment, formatRate, formatScale, formatShare, formatTime, plural, scaleTop, thousands } from '../../fl_widgets/src/core/format';
+import {
+  axis,
+  formatBytes,
+  formatBytesOf,
+  formatMoment,
+  formatRate,
+  formatScale,
+  formatShare,
+  formatTime,
+  plural,
+  scaleTop,
+  thousands
+} from '../../fl_widgets/src/core/format';
 
 test('times have three significant figures', () => {
   const cases: [number, string][] = [
@@ -36,6 +48,8 @@ test('bytes are powers of 1024 with two decimals under 10 MiB', () => {
   cases.forEach(([bytes, text]) => assert.equal(formatBytes(bytes), text));
   assert.equal(formatRate(5.36 * 2 ** 20, 7130), '0.79 GB/s');
   assert.equal(formatRate(0, 10), '');
+  assert.equal(formatBytesOf(1.2 * 2 ** 30, 31 * 2 ** 30), '1.20 of 31.0 GiB');
+  assert.equal(formatBytesOf(196 * 1024, 31 * 2 ** 30), '196 KiB of 31.0 GiB');
 });
 
 test('shares, thousands and counts', () => {

@@ -14,7 +14,14 @@ import { makeBatch } from './make_batch';
 
 function storeWith(streams: number): ProfileStore {
   const store = new ProfileStore();
-  const rows = Array.from({ length: streams }, (_, i) => ({ kind: Kind.kernel, tier: Tier.native, device: 1, stream: i, begin: i, duration: 5 }));
+  const rows = Array.from({ length: streams }, (_, i) => ({
+    kind: Kind.kernel,
+    tier: Tier.native,
+    device: 1,
+    stream: i,
+    begin: i,
+    duration: 5
+  }));
   store.receive(
     {
       type: 'batch',
@@ -25,7 +32,13 @@ function storeWith(streams: number): ProfileStore {
       devices: [{ id: 'ral:1', index: 1, name: 'Intel OpenCL CPU', driver: 'Intel OpenCL 2025.2' }],
       tables: { memory_curve: { 'ral:1': [[0, 100]], 'ral:0': [[0, 0]] } }
     },
-    [makeBatch([...rows, { kind: Kind.copy, device: 1, begin: 9, duration: 3 }, { kind: Kind.sync, device: 1, begin: 9, duration: 3, thread: 1 }], 0, 100)]
+    [
+      makeBatch(
+        [...rows, { kind: Kind.copy, device: 1, begin: 9, duration: 3 }, { kind: Kind.sync, device: 1, begin: 9, duration: 3, thread: 1 }],
+        0,
+        100
+      )
+    ]
   );
   return store;
 }
@@ -88,7 +101,10 @@ test('buffers alive at once do not overlap; views lie in their block', () => {
     parent,
     view: parent !== null
   });
-  const placed = placeBuffers([row(1, 100, 0, 50), row(2, 50, 10, null), row(3, 80, 60, 90), row(4, 100, 5, 200, 1), row(5, 10, 6, 20, 4), row(6, 1, 0, 1, 99)], 300);
+  const placed = placeBuffers(
+    [row(1, 100, 0, 50), row(2, 50, 10, null), row(3, 80, 60, 90), row(4, 100, 5, 200, 1), row(5, 10, 6, 20, 4), row(6, 1, 0, 1, 99)],
+    300
+  );
   const at = new Map(placed.map(p => [p.row.id, [p.address, p.begin, p.end]]));
   assert.deepEqual(at.get(1), [0, 0, 50]);
   assert.deepEqual(at.get(2), [100, 10, 300]);
@@ -104,9 +120,44 @@ test('rows keep their places while the cell runs, and are sorted when it ends', 
     (a, b) => b[1] - a[1],
     'time'
   );
-  assert.deepEqual(order.apply([['a', 1], ['b', 2]], true).map(r => r[0]), ['b', 'a']);
-  assert.deepEqual(order.apply([['a', 9], ['b', 2], ['c', 5]], true).map(r => r[0]), ['b', 'a', 'c']);
-  assert.deepEqual(order.apply([['a', 9], ['b', 2], ['c', 5]], false).map(r => r[0]), ['a', 'c', 'b']);
+  assert.deepEqual(
+    order
+      .apply(
+        [
+          ['a', 1],
+          ['b', 2]
+        ],
+        true
+      )
+      .map(r => r[0]),
+    ['b', 'a']
+  );
+  assert.deepEqual(
+    order
+      .apply(
+        [
+          ['a', 9],
+          ['b', 2],
+          ['c', 5]
+        ],
+        true
+      )
+      .map(r => r[0]),
+    ['b', 'a', 'c']
+  );
+  assert.deepEqual(
+    order
+      .apply(
+        [
+          ['a', 9],
+          ['b', 2],
+          ['c', 5]
+        ],
+        false
+      )
+      .map(r => r[0]),
+    ['a', 'c', 'b']
+  );
 });
 
 test('the window follows now, and stays inside the cell when moved', () => {

@@ -3,16 +3,19 @@ import assert from 'node:assert/strict';
 import { performance } from 'node:perf_hooks';
 import { test } from 'node:test';
 import { emptyRecord, type TraceRecord } from '../../fl_widgets/src/core/batch';
+import { Channel } from '../../fl_widgets/src/core/channels';
 import { Columns } from '../../fl_widgets/src/core/columns';
 import { Kind, Tier } from '../../fl_widgets/src/core/kinds';
 import { Lane } from '../../fl_widgets/src/core/lane';
-import { Channel, layoutBars, type TimeScale } from '../../fl_widgets/src/core/lod';
+import { layoutBars, type TimeScale } from '../../fl_widgets/src/core/lod';
 import { OverviewBins } from '../../fl_widgets/src/core/overview_bins';
 
 function laneOf(rows: Partial<TraceRecord>[]): { columns: Columns; lane: Lane } {
   const columns = new Columns(400_000);
   const lane = new Lane('stream:0:0', columns);
-  rows.forEach(r => lane.push(columns.append({ ...emptyRecord(), kind: Kind.kernel, tier: Tier.native, device: 0, ...r }, () => assert.fail('dropped'))));
+  rows.forEach(r =>
+    lane.push(columns.append({ ...emptyRecord(), kind: Kind.kernel, tier: Tier.native, device: 0, ...r }, () => assert.fail('dropped')))
+  );
   return { columns, lane };
 }
 
@@ -20,10 +23,15 @@ function draw(rows: Partial<TraceRecord>[], scale: Partial<TimeScale> = {}) {
   const { columns, lane } = laneOf(rows);
   const bars: [number, number, number, number][] = [];
   const marks: [number, number][] = [];
-  layoutBars(columns, lane, { a: 0, b: 1000, left: 100, right: 1100, now: 1000, ...scale }, {
-    bar: (x, w, channel, index) => bars.push([x, w, channel, index]),
-    column: (x, channel) => marks.push([x, channel])
-  });
+  layoutBars(
+    columns,
+    lane,
+    { a: 0, b: 1000, left: 100, right: 1100, now: 1000, ...scale },
+    {
+      bar: (x, w, channel, index) => bars.push([x, w, channel, index]),
+      column: (x, channel) => marks.push([x, channel])
+    }
+  );
   return { bars, marks };
 }
 
@@ -71,6 +79,36 @@ test('copies, waits and open compiles have their own channels', () => {
       [100, Channel.compile]
     ]
   );
+});
+
+test('whole runs of records count the same as one by one', () => {
+  const rows = Array.from({ length: 1000 }, (_, i) => ({ begin: 100 + i * 0.9, duration: 0.3 + (i % 5) * 0.1, tier: 1 + (i % 4) }));
+  const coarse = { a: 0, b: 100_000 };
+  const { columns, lane } = laneOf(rows);
+  const marks: [number, number][] = [];
+  layoutBars(
+    columns,
+    lane,
+    { ...coarse, left: 100, right: 1100, now: 1000 },
+    { bar: () => assert.fail('bar'), column: (x, c) => marks.push([x, c]) }
+  );
+  const sums = new Map<number, number[]>();
+  rows.forEach(r => {
+    const x = Math.floor(100 + r.begin / 100);
+    const at = sums.get(x) ?? [0, 0, 0, 0];
+    at[r.tier - 1] += r.duration;
+    sums.set(x, at);
+  });
+  assert.deepEqual(
+    marks.map(m => m[0]),
+    [...sums.keys()]
+  );
+  marks.forEach(([x, c]) => assert.ok(Math.max(...sums.get(x)!) - sums.get(x)![c] < 1e-6));
+});
+
+test('a compile that still runs is seen in any later window', () => {
+  const { bars } = draw([{ begin: 10, duration: 0, kind: Kind.compile, tier: 0 }], { a: 500, b: 1500, now: 1200 });
+  assert.deepEqual(bars, [[100, 700, Channel.compile, 0]]);
 });
 
 test('nothing outside the window is visited', () => {

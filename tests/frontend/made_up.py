@@ -14,12 +14,13 @@ from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "golden"))
-from make_golden import (  # noqa: E402
+from make_golden import (
     ALLOC,
     BACKWARD,
     COMPILE,
     COPY,
     CPU,
+    FREE,
     HOST,
     JIT,
     KERNEL,
@@ -62,16 +63,40 @@ OPS: dict[str, tuple[str, float, int, dict[str, str], float]] = {
     "convolution": ("conv2d_nchw_f32", 3.1, NATIVE, {}, 3.06 * MIB),
     "native_batch_norm": ("bn_train_f32", 1.25, NATIVE, {}, 3.06 * MIB),
     "relu": ("relu_f32", 0.42, JIT, {"native": NO_ENTRY}, 3.06 * MIB),
-    "max_pool2d_with_indices": ("maxpool2d_idx_ref", 5.2, REFERENCE, {"native": NO_INT64, "jit": NO_TEMPLATE}, 1.53 * MIB),
+    "max_pool2d_with_indices": (
+        "maxpool2d_idx_ref",
+        5.2,
+        REFERENCE,
+        {"native": NO_INT64, "jit": NO_TEMPLATE},
+        1.53 * MIB,
+    ),
     "gelu": ("gelu_f32", 0.62, JIT, {"native": NO_ENTRY}, 1.53 * MIB),
     "addmm": ("gemm_f32_bias", 0.48, NATIVE, {}, 2560),
     "_log_softmax": ("log_softmax_f32", 0.16, NATIVE, {}, 2560),
-    "nll_loss_forward": ("aten::nll_loss_forward", 0.9, CPU, {"native": NO_INT64, "jit": NO_INT64, "reference": NO_REF}, 4),
-    "nll_loss_backward": ("aten::nll_loss_backward", 0.8, CPU, {"native": NO_INT64, "jit": NO_INT64, "reference": NO_REF}, 2560),
+    "nll_loss_forward": (
+        "aten::nll_loss_forward",
+        0.9,
+        CPU,
+        {"native": NO_INT64, "jit": NO_INT64, "reference": NO_REF},
+        4,
+    ),
+    "nll_loss_backward": (
+        "aten::nll_loss_backward",
+        0.8,
+        CPU,
+        {"native": NO_INT64, "jit": NO_INT64, "reference": NO_REF},
+        2560,
+    ),
     "mm": ("gemm_f32", 0.47, NATIVE, {}, 131072),
     "gelu_backward": ("gelu_bwd_f32", 0.71, JIT, {"native": NO_ENTRY}, 1.53 * MIB),
     "convolution_backward": ("conv2d_bwd_f32", 9.2, NATIVE, {}, 4 * MIB),
-    "max_pool2d_with_indices_backward": ("maxpool2d_bwd_ref", 6.9, REFERENCE, {"native": NO_INT64, "jit": NO_TEMPLATE}, 3.06 * MIB),
+    "max_pool2d_with_indices_backward": (
+        "maxpool2d_bwd_ref",
+        6.9,
+        REFERENCE,
+        {"native": NO_INT64, "jit": NO_TEMPLATE},
+        3.06 * MIB,
+    ),
     "threshold_backward": ("threshold_bwd_f32", 0.43, JIT, {"native": NO_ENTRY}, 3.06 * MIB),
     "native_batch_norm_backward": ("bn_bwd_f32", 1.9, NATIVE, {}, 3.06 * MIB),
     "lerp_": ("lerp_f32", 0.05, JIT, {"native": NO_ENTRY}, 0),
@@ -80,7 +105,17 @@ OPS: dict[str, tuple[str, float, int, dict[str, str], float]] = {
     "flip": ("flip_f32", 0.5, NATIVE, {}, 200704),
     "add": ("add_f32", 0.4, NATIVE, {}, 200704),
 }
-FORWARD = ["convolution", "native_batch_norm", "relu", "max_pool2d_with_indices", "convolution", "gelu", "addmm", "_log_softmax", "nll_loss_forward"]
+FORWARD = [
+    "convolution",
+    "native_batch_norm",
+    "relu",
+    "max_pool2d_with_indices",
+    "convolution",
+    "gelu",
+    "addmm",
+    "_log_softmax",
+    "nll_loss_forward",
+]
 BACKWARDS = [
     "nll_loss_backward",
     "mm",
@@ -142,7 +177,16 @@ class Cell:
         self.add(COPY, begin, begin + ms, line, name, device=device, bytes=size)
         return begin + ms
 
-    def op(self, name: str, line: int, device: int = 1, *, backward: bool = False, scale: float = 1, out: bool = True) -> float:
+    def op(
+        self,
+        name: str,
+        line: int,
+        device: int = 1,
+        *,
+        backward: bool = False,
+        scale: float = 1,
+        out: bool = True,
+    ) -> float:
         kernel, ms, tier, why, size = OPS[name]
         ms *= scale * self.jitter()
         flags = BACKWARD if backward else 0
@@ -159,7 +203,9 @@ class Cell:
                 tier, ms = REFERENCE, ms * 1.9
                 why["jit"] = "compiling (background)"
                 kernel = f"{name}_ref"
-        reason = json.dumps({**why, "ran": "manifest entry" if tier == NATIVE else f"next in the chain: {TIER_NAMES[tier]}"})
+        reason = json.dumps(
+            {**why, "ran": "manifest entry" if tier == NATIVE else f"next in the chain: {TIER_NAMES[tier]}"}
+        )
         made = len(self.buffers) + 100
         fields = {
             "tier": tier,
@@ -209,7 +255,17 @@ class Cell:
     def view(self, line: int) -> None:
         parent = self.buffers[-1]
         self.host += 0.02
-        self.add(VIEW, self.host, self.host, line, "view", device=1, tier=VIEW_TIER, buffer=len(self.buffers) + 100, parent=parent["id"])
+        self.add(
+            VIEW,
+            self.host,
+            self.host,
+            line,
+            "view",
+            device=1,
+            tier=VIEW_TIER,
+            buffer=len(self.buffers) + 100,
+            parent=parent["id"],
+        )
         self.buffers.append(
             {
                 **parent,
@@ -226,7 +282,15 @@ class Cell:
         span = at - self.buffers[first]["begin_us"] / 1e3
         for i, buffer in enumerate(self.buffers[first:]):
             if buffer["end_us"] is None:
-                buffer["end_us"] = max(buffer["begin_us"] + 10, (at - span * 0.6 * i / max(1, len(self.buffers) - first)) * 1e3)
+                buffer["end_us"] = max(
+                    buffer["begin_us"] + 10, (at - span * 0.6 * i / max(1, len(self.buffers) - first)) * 1e3
+                )
+                fields = {
+                    "buffer": buffer["id"],
+                    "bytes": buffer["bytes"],
+                    "device": int(buffer["device"][4:]),
+                }
+                self.add(FREE, buffer["end_us"] / 1e3, buffer["end_us"] / 1e3, 0, "", **fields)
 
 
 def play(epochs: int = 3, steps: int = 8) -> Cell:
@@ -350,7 +414,15 @@ def _tables(cell: Cell, rows: list[dict[str, Any]], names: dict[int, str], now: 
         line = int(names[r["location"]].split(":")[1]) if r["location"] else 0
         row = lines.setdefault(
             line,
-            {"line": line, "source": source[line - 1], "time_us": 0.0, "count": 0, "copy_us": 0.0, "wait_us": 0.0, "alloc_bytes": 0}
+            {
+                "line": line,
+                "source": source[line - 1],
+                "time_us": 0.0,
+                "count": 0,
+                "copy_us": 0.0,
+                "wait_us": 0.0,
+                "alloc_bytes": 0,
+            }
             | {f"{t}_us": 0.0 for t in TIER_NAMES.values()},
         )
         if r["kind"] == KERNEL:
@@ -383,8 +455,14 @@ def _tables(cell: Cell, rows: list[dict[str, Any]], names: dict[int, str], now: 
             row["wait_us"] += r["duration"]
         elif r["kind"] == ALLOC:
             row["alloc_bytes"] += int(r["bytes"])
-    buffers = [b | {"end_us": b["end_us"] if b["end_us"] is not None and b["end_us"] < now else None} for b in cell.buffers if b["begin_us"] <= now]
-    curve = {d: _curve([b for b in buffers if b["device"] == d and not b["view"]]) for d in ("ral:0", "ral:1")}
+    buffers = [
+        b | {"end_us": b["end_us"] if b["end_us"] is not None and b["end_us"] < now else None}
+        for b in cell.buffers
+        if b["begin_us"] <= now
+    ]
+    curve = {
+        d: _curve([b for b in buffers if b["device"] == d and not b["view"]]) for d in ("ral:0", "ral:1")
+    }
     peak_at = max(curve["ral:1"], key=lambda p: p[1])[0] if curve["ral:1"] else 0
     alive = [b for b in buffers if not b["view"] and b["begin_us"] <= peak_at < (b["end_us"] or 1e18)]
     kept = [b for b in buffers if b["line"] == 14]
@@ -392,17 +470,34 @@ def _tables(cell: Cell, rows: list[dict[str, Any]], names: dict[int, str], now: 
     return {
         "lines": ranked,
         "forward_lines": ranked,
-        "fallback": sorted((c for c in chains.values() if c["tier"] != "native"), key=lambda c: -c["time_us"]),
+        "fallback": sorted(
+            (c for c in chains.values() if c["tier"] != "native"), key=lambda c: -c["time_us"]
+        ),
         "buffers": buffers[-400:],
         "buffers_total": {"blocks": len(buffers), "views": 24, "shown": min(400, len(buffers))},
         "memory_curve": curve,
-        "peak": [{"label": b["label"], "bytes": b["bytes"], "device": b["device"]} for b in sorted(alive, key=lambda b: -b["bytes"])],
-        "leaks": [{"line": 14, "count": len(kept), "bytes": sum(b["bytes"] for b in kept), "label": kept[0]["label"], "kept_by": "hist"}] if kept else [],
+        "peak": [
+            {"label": b["label"], "bytes": b["bytes"], "device": b["device"]}
+            for b in sorted(alive, key=lambda b: -b["bytes"])
+        ],
+        "leaks": [
+            {
+                "line": 14,
+                "count": len(kept),
+                "bytes": sum(b["bytes"] for b in kept),
+                "label": kept[0]["label"],
+                "kept_by": "hist",
+            }
+        ]
+        if kept
+        else [],
     }
 
 
 def _curve(buffers: list[dict[str, Any]]) -> list[list[float]]:
-    steps = [(b["begin_us"], b["bytes"]) for b in buffers] + [(b["end_us"], -b["bytes"]) for b in buffers if b["end_us"] is not None]
+    steps = [(b["begin_us"], b["bytes"]) for b in buffers] + [
+        (b["end_us"], -b["bytes"]) for b in buffers if b["end_us"] is not None
+    ]
     level = 0
     out = []
     for t, change in sorted(steps):
@@ -411,7 +506,9 @@ def _curve(buffers: list[dict[str, Any]]) -> list[list[float]]:
     return out
 
 
-def live_messages(cell: Cell, until_us: float, every_us: float = 100_000) -> list[tuple[dict[str, Any], bytes]]:
+def live_messages(
+    cell: Cell, until_us: float, every_us: float = 100_000
+) -> list[tuple[dict[str, Any], bytes]]:
     """The beginning of the cell as live messages: content and binary buffer."""
     out = []
     known: set[str] = set()

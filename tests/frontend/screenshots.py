@@ -25,17 +25,24 @@ FLAGS = [
     "--disable-sync",
 ]
 THEME = """
-body{--jp-layout-color0:#fff;--jp-layout-color1:#fff;--jp-ui-font-color0:#000;--jp-ui-font-color1:rgba(0,0,0,.87);--jp-ui-font-color2:rgba(0,0,0,.6);
+body{--jp-layout-color0:#fff;--jp-layout-color1:#fff;
+--jp-ui-font-color0:#000;--jp-ui-font-color1:rgba(0,0,0,.87);
+--jp-ui-font-color2:rgba(0,0,0,.6);
 --jp-border-color2:#e0e0e0;--jp-border-color3:#eee;--jp-brand-color1:#1976d2;margin:12px}
-body[data-jp-theme-light=false]{--jp-layout-color0:#111;--jp-layout-color1:#212121;--jp-ui-font-color0:#fff;--jp-ui-font-color1:rgba(255,255,255,.87);
---jp-ui-font-color2:rgba(255,255,255,.62);--jp-border-color2:#424242;--jp-border-color3:#333;--jp-brand-color1:#42a5f5;background:#111}
+body[data-jp-theme-light=false]{--jp-layout-color0:#111;--jp-layout-color1:#212121;
+--jp-ui-font-color0:#fff;
+--jp-ui-font-color1:rgba(255,255,255,.87);
+--jp-ui-font-color2:rgba(255,255,255,.62);
+--jp-border-color2:#424242;--jp-border-color3:#333;
+--jp-brand-color1:#42a5f5;background:#111}
 """
 
 
 def page_of(dark: bool, body: str) -> str:
     """A page that stands in for JupyterLab's theme."""
     light = "false" if dark else "true"
-    return f'<!doctype html><meta charset="utf-8"><style>{THEME}</style><body data-jp-theme-light="{light}">{body}</body>'
+    head = f'<!doctype html><meta charset="utf-8"><style>{THEME}</style>'
+    return f'{head}<body data-jp-theme-light="{light}">{body}</body>'
 
 
 def inline(data: object) -> str:
@@ -46,7 +53,8 @@ def inline(data: object) -> str:
 def done(page: Page, out: Path, dark: bool, bundle: dict[str, object], name: str) -> None:
     """All four tabs of a finished cell, drawn by the report build."""
     script = (ROOT / "fl_widgets/static/report.js").read_text("utf-8")
-    html = f'<div id="torch-fl"></div><script type="application/json" id="torch-fl-bundle">{inline(bundle)}</script><script>{script}</script>'
+    data = f'<script type="application/json" id="torch-fl-bundle">{inline(bundle)}</script>'
+    html = f'<div id="torch-fl"></div>{data}<script>{script}</script>'
     page.set_content(page_of(dark, html))
     for tab in ("Timeline", "Memory", "Fallback", "Lines"):
         page.get_by_role("tab", name=tab).click()
@@ -63,9 +71,10 @@ def live(page: Page, out: Path, dark: bool, messages: list[tuple[dict[str, objec
         """async ([script, data]) => {
           globalThis.__torchFlTest = true;
           const url = URL.createObjectURL(new Blob([script], {type: 'text/javascript'}));
-          const widget = (await import(url)).default;
+          const widget = (await import(url)).default();
           const listeners = [];
           const model = {on: (_, f) => listeners.push(f), off: () => {}, send: m => { window.sent = m; }};
+          widget.initialize({model});
           widget.render({model, el: document.getElementById('home')});
           for (const {content, buffer} of data) {
             const bytes = Uint8Array.from(atob(buffer), c => c.charCodeAt(0));
@@ -78,7 +87,12 @@ def live(page: Page, out: Path, dark: bool, messages: list[tuple[dict[str, objec
     )
     page.wait_for_timeout(400)
     page.screenshot(path=out / f"live_{'dark' if dark else 'light'}.png", full_page=True)
-    print(page.evaluate("JSON.stringify({sent: window.sent, paints: window.__torchFl.paints.length, states: window.__torchFl.states, draw: window.__torchFl.draw_ms.map(x => +x.toFixed(1))})"))
+    print(
+        page.evaluate(
+            """JSON.stringify({sent: window.sent, paints: window.__torchFl.paints.length,
+              states: window.__torchFl.states, draw: window.__torchFl.draw_ms.map(x => +x.toFixed(1))})"""
+        )
+    )
 
 
 def main() -> None:

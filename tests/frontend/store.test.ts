@@ -128,9 +128,15 @@ test('threads share a lane pair until their work overlaps', () => {
   const store = new ProfileStore();
   const host = (begin: number, thread: number) => kernel(begin, 100, { tier: Tier.cpu, thread });
   store.receive(message(0), [makeBatch([host(0, 1), host(100, 2), host(200, 1)], 0, 300)]);
-  assert.deepEqual([...store.hostThreads.values()].map(p => p.row), [0, 0]);
+  assert.deepEqual(
+    [...store.hostThreads.values()].map(p => p.row),
+    [0, 0]
+  );
   store.receive(message(1), [makeBatch([host(300, 1), host(350, 2)], 1, 500)]);
-  assert.deepEqual([...store.hostThreads.values()].map(p => p.row), [0, 1]);
+  assert.deepEqual(
+    [...store.hostThreads.values()].map(p => p.row),
+    [0, 1]
+  );
 });
 
 test('lines of Python are joined from the host records', () => {
@@ -151,4 +157,52 @@ test('a compile that is still running is closed by its finished record', () => {
   store.receive(message(1), [makeBatch([compile(10, 190), compile(300, 0)], 1, 400)]);
   assert.equal(store.columns.length, 2);
   assert.equal(store.columns.end[0], 200);
+});
+
+test('the live memory curve goes on from the tables and ends on what the summary says', () => {
+  const store = new ProfileStore();
+  const alloc = (begin: number, bytes: number, buffer: number) => ({ kind: Kind.alloc, begin, bytes, buffer, device: 0 });
+  const free = (begin: number, bytes: number, buffer: number) => ({ kind: Kind.free, begin, bytes, buffer, device: 0 });
+  const view = { kind: Kind.view, begin: 25, bytes: 100, buffer: 9, parent: 1, device: 0 };
+  const old = { ...alloc(0, 5000, 3), flags: Flag.snapshot };
+  const rows = [old, alloc(10, 100, 1), alloc(20, 50, 2), view, free(30, 100, 9), free(40, 50, 2)];
+  store.receive(message(0, { ...running, memory_bytes: { 'ral:0': 110 } }), [makeBatch(rows, 0, 100)]);
+  assert.deepEqual(store.memoryCurve('ral:0'), [
+    [10, 100],
+    [20, 150],
+    [40, 100],
+    [100, 110]
+  ]);
+  const tables = {
+    memory_curve: {
+      'ral:0': [
+        [10, 100],
+        [20, 150],
+        [120, 210]
+      ] as [number, number][]
+    }
+  };
+  store.receive({ ...message(1, { ...running, memory_bytes: { 'ral:0': 160 } }), tables }, [
+    makeBatch([alloc(120, 100, 4), free(130, 50, 2)], 1, 200)
+  ]);
+  assert.deepEqual(store.memoryDevices(), ['ral:0']);
+  assert.deepEqual(store.memoryCurve('ral:0'), [
+    [10, 100],
+    [20, 150],
+    [120, 210],
+    [130, 160]
+  ]);
+});
+
+test('at the end a bundle of the whole cell replaces the last part of a long one', () => {
+  const store = new ProfileStore(100);
+  for (let b = 0; b < 10; b++) {
+    const rows = Array.from({ length: 50 }, (_, i) => kernel((b * 50 + i) * 10, 5));
+    store.receive(message(b), [makeBatch(rows, b, (b + 1) * 500)]);
+  }
+  store.load(bundle('running', 5000, makeBatch([kernel(0, 4995, { count: 500 })], 0, 5000)));
+  assert.ok(store.forgotten > 0 && beginsIn(store, 'stream:0:0').length > 50);
+  store.load(bundle('done', 5000, makeBatch([kernel(0, 4995, { count: 500 })], 0, 5000)));
+  assert.deepEqual(beginsIn(store, 'stream:0:0'), [0]);
+  assert.equal(store.forgotten, 0);
 });

@@ -69,7 +69,9 @@ def records_of(rows: list[dict[str, Any]]) -> np.ndarray:
     return out
 
 
-def encode_batch(records: np.ndarray, *, number: int, now: float, dropped: float = 0, events: float | None = None) -> bytes:
+def encode_batch(
+    records: np.ndarray, *, number: int, now: float, dropped: float = 0, events: float | None = None
+) -> bytes:
     """One batch, version 1. ``now`` is in microseconds since the cell began."""
     header = np.zeros(1, HEADER_DTYPE)
     header[0] = (MAGIC, 1, 88, len(records), number, now, dropped, len(records) if events is None else events)
@@ -105,14 +107,53 @@ STRINGS = {
     16: "[64, 1, 28, 28] float32, [16, 1, 3, 3] float32",
     17: "112233445566:7",
     18: "nll_loss_forward",
-    19: '{"native": "no manifest entry", "jit": "switched off by RAL_JIT=off", "reference": "no reference kernel", "ran": "PyTorch on the host"}',
+    19: '{"native": "no manifest entry", "jit": "switched off by RAL_JIT=off", "reference": "no reference kernel",'
+    ' "ran": "PyTorch on the host"}',
 }
 
 FIRST = [
-    {"kind": OP, "name": 14, "begin": 0.5, "duration": 9000.25, "thread": 1, "location": 3, "flags": USER_RANGE, "correlation": 1},
-    {"kind": OP, "name": 5, "begin": 10.0, "duration": 40.0, "thread": 1, "location": 3, "inner": 17, "correlation": 2},
-    {"kind": ALLOC, "name": 5, "begin": 12.125, "bytes": 3211264, "buffer": 4000000001, "device": 0, "thread": 1, "location": 3, "correlation": 2},
-    {"kind": COPY, "name": 11, "begin": 15.0, "duration": 80.5, "bytes": 200704, "device": 0, "thread": 1, "location": 3, "buffer": 7},
+    {
+        "kind": OP,
+        "name": 14,
+        "begin": 0.5,
+        "duration": 9000.25,
+        "thread": 1,
+        "location": 3,
+        "flags": USER_RANGE,
+        "correlation": 1,
+    },
+    {
+        "kind": OP,
+        "name": 5,
+        "begin": 10.0,
+        "duration": 40.0,
+        "thread": 1,
+        "location": 3,
+        "inner": 17,
+        "correlation": 2,
+    },
+    {
+        "kind": ALLOC,
+        "name": 5,
+        "begin": 12.125,
+        "bytes": 3211264,
+        "buffer": 4000000001,
+        "device": 0,
+        "thread": 1,
+        "location": 3,
+        "correlation": 2,
+    },
+    {
+        "kind": COPY,
+        "name": 11,
+        "begin": 15.0,
+        "duration": 80.5,
+        "bytes": 200704,
+        "device": 0,
+        "thread": 1,
+        "location": 3,
+        "buffer": 7,
+    },
     {
         "kind": KERNEL,
         "name": 5,
@@ -132,12 +173,41 @@ FIRST = [
         "parent": 7,
         "correlation": 2,
     },
-    {"kind": COMPILE, "name": 13, "begin": 120.0, "duration": 0.0, "device": 0, "thread": 1, "location": 3, "tier": JIT},
-    {"kind": VIEW, "name": 15, "begin": 130.0, "bytes": 3211264, "buffer": 9, "parent": 4000000001, "device": 0, "thread": 1, "location": 3, "tier": VIEW_TIER},
+    {
+        "kind": COMPILE,
+        "name": 13,
+        "begin": 120.0,
+        "duration": 0.0,
+        "device": 0,
+        "thread": 1,
+        "location": 3,
+        "tier": JIT,
+    },
+    {
+        "kind": VIEW,
+        "name": 15,
+        "begin": 130.0,
+        "bytes": 3211264,
+        "buffer": 9,
+        "parent": 4000000001,
+        "device": 0,
+        "thread": 1,
+        "location": 3,
+        "tier": VIEW_TIER,
+    },
 ]
 
 SECOND = [
-    {"kind": SYNC, "name": 12, "begin": 3300.0, "duration": 120.0, "device": 0, "thread": 2, "location": 4, "forward": 3},
+    {
+        "kind": SYNC,
+        "name": 12,
+        "begin": 3300.0,
+        "duration": 120.0,
+        "device": 0,
+        "thread": 2,
+        "location": 4,
+        "forward": 3,
+    },
     {
         "kind": KERNEL,
         "name": 8,
@@ -170,9 +240,37 @@ SECOND = [
         "location": 3,
         "flags": HOST,
     },
-    {"kind": KERNEL, "name": 5, "kernel": 6, "tier": NATIVE, "begin": 11000.0, "duration": 55.5, "device": 1, "count": 17, "thread": 1, "location": 3},
-    {"kind": COMPILE, "name": 13, "begin": 120.0, "duration": 20500.0, "device": 0, "thread": 1, "location": 3, "tier": JIT},
-    {"kind": FREE, "begin": 21000.0, "bytes": 3211264, "buffer": 4000000001, "device": 0, "thread": 1, "location": 4},
+    {
+        "kind": KERNEL,
+        "name": 5,
+        "kernel": 6,
+        "tier": NATIVE,
+        "begin": 11000.0,
+        "duration": 55.5,
+        "device": 1,
+        "count": 17,
+        "thread": 1,
+        "location": 3,
+    },
+    {
+        "kind": COMPILE,
+        "name": 13,
+        "begin": 120.0,
+        "duration": 20500.0,
+        "device": 0,
+        "thread": 1,
+        "location": 3,
+        "tier": JIT,
+    },
+    {
+        "kind": FREE,
+        "begin": 21000.0,
+        "bytes": 3211264,
+        "buffer": 4000000001,
+        "device": 0,
+        "thread": 1,
+        "location": 4,
+    },
 ]
 
 SUMMARY = {
@@ -284,7 +382,8 @@ def golden() -> dict[str, Any]:
         encode_batch(records_of(SECOND), number=1, now=22000.0, dropped=3, events=29),
     ]
     return {
-        "about": "Made by tests/golden/make_golden.py; every reader of docs/profile-format.md version 1 must decode `expected` from `bundle`.",
+        "about": "Made by tests/golden/make_golden.py; every reader of docs/profile-format.md version 1 "
+        "must decode `expected` from `bundle`.",
         "bundle": {
             "version": 1,
             "profile": "golden-1",

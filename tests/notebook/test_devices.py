@@ -12,10 +12,15 @@ DEVICE = {
     "plugin_version": "0.9", "status": "LOADED", "host_visible": True,
 }  # fmt: skip
 PLUGINS = [
-    {"name": "opencl", "version": "0.9", "path": "/x/libopencl_plugin.so", "status": "LOADED", "reason": "", "missing": []},
-    {"name": "hip", "version": "", "path": "/x/libhip_plugin.so", "status": "MISSING_DEPS", "reason": "", "missing": ["libamdhip64.so"]},
-    {"name": "bad", "version": "", "path": "/x/libbad_plugin.so", "status": "REFUSED", "reason": "manifest: <line 3> is no JSON", "missing": []},
-]  # fmt: skip
+    {"name": "opencl", "path": "/x/libopencl_plugin.so", "status": "LOADED", "reason": "", "missing": []},
+    {"name": "hip", "path": "/x/libhip_plugin.so", "status": "MISSING_DEPS", "missing": ["libamdhip64.so"]},
+    {
+        "name": "bad",
+        "path": "/x/libbad_plugin.so",
+        "status": "REFUSED",
+        "reason": "manifest: <line 3> is no JSON",
+    },
+]
 
 
 def test_text_and_html_say_what_there_is() -> None:

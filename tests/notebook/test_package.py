@@ -24,16 +24,10 @@ def test_names() -> None:
 
 
 def test_importing_is_light() -> None:
-    code = (
-        "import sys, torch_fl; print(sorted({'torch', 'pandas', 'IPython', 'fl_widgets'} & set(sys.modules)))"
-    )
-    env_path = [p for p in sys.path if p]
-    out = subprocess.run(
-        [sys.executable, "-c", f"import sys; sys.path[:0] = {env_path!r}\n{code}"],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    path = [p for p in sys.path if p]
+    code = f"""import sys; sys.path[:0] = {path!r}
+import torch_fl; print(sorted({{'torch', 'pandas', 'IPython', 'fl_widgets'}} & set(sys.modules)))"""
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout.strip() == "[]"
 
 

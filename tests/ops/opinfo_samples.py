@@ -38,6 +38,28 @@ def seed_all(seed: int) -> None:
     torch.manual_seed(seed)
 
 
+class Draws:
+    """Context manager: whether the CPU's default generator was drawn from or seeded inside the block.
+
+    OpInfo wraps many random ops in a function that seeds and restores the generator; the wish to seed is noted.
+    """
+
+    def __enter__(self) -> Draws:
+        self.drew = False
+        self._state = torch.get_rng_state()
+        self._seed = torch.manual_seed
+        torch.manual_seed = self._noted
+        return self
+
+    def _noted(self, seed: int) -> torch.Generator:
+        self.drew = True
+        return self._seed(seed)
+
+    def __exit__(self, *_: object) -> None:
+        torch.manual_seed = self._seed
+        self.drew = self.drew or not torch.equal(self._state, torch.get_rng_state())
+
+
 class Copier:
     """Copies the tensors of one sample to a device; the same tensor stays the same tensor."""
 
@@ -53,8 +75,6 @@ class Copier:
                 self._alive.append(item)
                 self._tensors[id(item)] = self._copy(item).requires_grad_(item.requires_grad)
             return self._tensors[id(item)]
-        if isinstance(item, torch.device) or item == "cpu":
-            return torch.device(self.device)
         return item
 
     def _copy(self, tensor: torch.Tensor) -> torch.Tensor:
@@ -70,10 +90,21 @@ class Copier:
         return self._storages[key].as_strided(tensor.size(), tensor.stride(), tensor.storage_offset())
 
 
-def copied(sample: Any, device: str, factory: bool = False) -> Any:
+# Arguments after the first stay on the CPU, where these ops want them on every device.
+HOST_ARGUMENTS = frozenset({"tensor_split"})
+
+
+def copied(sample: Any, device: str, op: Any = None) -> Any:
     """`sample` on `device`; factory functions get a `device` keyword."""
     moved = sample.transform(Copier(device))
-    if factory or "device" in moved.kwargs:
+    if op is not None and op.name in HOST_ARGUMENTS:
+        moved.args, moved.kwargs = sample.args, sample.kwargs
+
+    def named(item: Any) -> Any:
+        return torch.device(device) if isinstance(item, torch.device) or item == "cpu" else item
+
+    moved.args = tuple(named(a) if isinstance(a, (str, torch.device)) else a for a in moved.args)
+    if getattr(op, "is_factory_function", False) or "device" in moved.kwargs:
         moved.kwargs = dict(moved.kwargs, device=torch.device(device))
     return moved
 

@@ -67,7 +67,10 @@ class Child:
         except queue.Empty:
             self._process.kill()
             self._process.wait()
-            raise ChildGone(f"hung over {limit_s:.0f} s") from None
+            time.sleep(0.1)
+            raise ChildGone(
+                f"hung over {limit_s:.0f} s: {' | '.join(list(self._errors)[-25:])[-900:]}"
+            ) from None
         if line is None:
             status = self._process.wait()
             time.sleep(0.1)  # the reader of standard error finishes its last lines

@@ -9,7 +9,8 @@
 namespace ral {
 
 RAL_API void log(ral_log_level level, const std::string& text) noexcept;
-// Called instead of writing to stderr, from any thread; nullptr restores stderr. It must not throw.
+// Called instead of writing to stderr, from any thread and possibly with locks of the RAL held; nullptr restores
+// stderr. It must not throw, call the RAL or wait for Python's GIL: put the text into a queue.
 RAL_API void set_log_sink(void (*sink)(ral_log_level level, const char* text)) noexcept;
 
 }  // namespace ral

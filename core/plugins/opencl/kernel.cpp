@@ -12,23 +12,16 @@ namespace {
 
 const Family* const kFamilies[] = {&kElementwise, &kReduction, &kSoftmax, &kNorm, &kMatmul, &kShape};
 
-// One source kernel of a built program. Its arguments are its state, so setting them and enqueueing
-// happens under the lock.
-struct BuiltKernel {
-  std::mutex mutex;
-  std::string name;
-  cl_kernel handle = nullptr;
-};
-
-// A program of an entry, specialised for data types and forms of arguments.
+// One source kernel of an entry, specialised for data types and forms of arguments and built as a program
+// of its own. Its arguments are its state, so setting them and enqueueing happens under a lock.
 struct Variant {
   std::mutex building;
   std::atomic<bool> built{false};
   ral_status status = RAL_SUCCESS;  // of the build; kept, so that a failing build is not repeated
   std::string error;
   cl_program program = nullptr;
-  std::shared_mutex list_mutex;
-  std::vector<std::unique_ptr<BuiltKernel>> kernels;
+  cl_kernel handle = nullptr;
+  std::mutex launching;
 };
 
 struct ManifestKernel : ral_kernel_s {
@@ -42,12 +35,13 @@ struct ManifestKernel : ral_kernel_s {
 
 bool includes_math(const Family& family) { return &family == &kElementwise || &family == &kSoftmax; }
 
-bool assemble(const ManifestKernel& kernel, const Call& call, const Plan& plan, std::string& source) {
+bool assemble(const ManifestKernel& kernel, const Call& call, const Plan& plan, const char* name, std::string& source) {
   std::string common, math, body;
   if (!read_file(kernel.folder + "/common.cl", common) || !read_file(kernel.folder + "/" + kernel.family->file, body)) return false;
   kernel.family->preamble(call, plan, source);
   define(source, "EXPRESSION", "E_" + kernel.symbol);
   define(source, "OP_" + kernel.symbol, "1");
+  define(source, std::string("KERNEL_") + name, "1");
   source += common;
   if (includes_math(*kernel.family)) {
     if (!read_file(kernel.folder + "/math.cl", math)) return false;
@@ -59,18 +53,16 @@ bool assemble(const ManifestKernel& kernel, const Call& call, const Plan& plan, 
   return true;
 }
 
-void build(ManifestKernel& kernel, const Call& call, const Plan& plan, Variant& variant) {
+ral_status build(ManifestKernel& kernel, const Call& call, const Plan& plan, const char* name, Variant& variant) {
   std::string source;
-  if (!assemble(kernel, call, plan, source)) {
-    variant.status = fail(RAL_ERROR_COMPILE, kernel.name + ": cannot read the kernel sources in " + kernel.folder);
-  } else {
-    variant.status = build_program(kernel.index, *kernel.device, source, build_options(*kernel.device), kernel.name.c_str(), &variant.program);
-  }
-  if (variant.status == RAL_SUCCESS) return;
-  char text[4096];
-  last_error(text, sizeof text);
-  variant.error = text;
-  log(RAL_LOG_ERROR, "opencl: " + variant.error);
+  if (!assemble(kernel, call, plan, name, source))
+    return fail(RAL_ERROR_COMPILE, kernel.name + ": cannot read the kernel sources in " + kernel.folder);
+  Device& device = *kernel.device;
+  const ral_status status = build_program(kernel.index, device, source, build_options(device), kernel.name.c_str(), &variant.program);
+  if (status != RAL_SUCCESS) return status;
+  cl_int code = CL_SUCCESS;
+  variant.handle = device.cl->CreateKernel(variant.program, name, &code);
+  return variant.handle ? RAL_SUCCESS : fail_cl(code, name, RAL_ERROR_COMPILE);
 }
 
 Variant& variant_of(ManifestKernel& kernel, uint64_t key) {
@@ -85,43 +77,24 @@ Variant& variant_of(ManifestKernel& kernel, uint64_t key) {
   return *slot;
 }
 
-// The built program of this plan; waits where another thread is building it.
-ral_status built_variant(ManifestKernel& kernel, const Call& call, const Plan& plan, Variant*& out) {
-  Variant& variant = variant_of(kernel, plan.key);
+// The built kernel of a step; waits where another thread is building it.
+ral_status built_variant(ManifestKernel& kernel, const Call& call, const Plan& plan, const Step& step, Variant*& out) {
+  Variant& variant = variant_of(kernel, hash_text(step.kernel, plan.key ^ kHashSeed));
   if (!variant.built.load(std::memory_order_acquire)) {
     std::lock_guard<std::mutex> lock(variant.building);
     if (!variant.built.load(std::memory_order_relaxed)) {
-      build(kernel, call, plan, variant);
+      variant.status = build(kernel, call, plan, step.kernel, variant);
+      if (variant.status != RAL_SUCCESS) {
+        char text[4096];
+        last_error(text, sizeof text);
+        variant.error = text;
+        log(RAL_LOG_ERROR, "opencl: " + variant.error);
+      }
       variant.built.store(true, std::memory_order_release);
     }
   }
   out = &variant;
   return variant.status == RAL_SUCCESS ? RAL_SUCCESS : fail(variant.status, variant.error);
-}
-
-ral_status find_kernel(Device& device, Variant& variant, const char* name, BuiltKernel*& out) {
-  {
-    std::shared_lock<std::shared_mutex> lock(variant.list_mutex);
-    for (auto& kernel : variant.kernels) {
-      if (kernel->name != name) continue;
-      out = kernel.get();
-      return RAL_SUCCESS;
-    }
-  }
-  std::unique_lock<std::shared_mutex> lock(variant.list_mutex);
-  for (auto& kernel : variant.kernels) {
-    if (kernel->name != name) continue;
-    out = kernel.get();
-    return RAL_SUCCESS;
-  }
-  cl_int code = CL_SUCCESS;
-  auto built = std::make_unique<BuiltKernel>();
-  built->name = name;
-  built->handle = device.cl->CreateKernel(variant.program, name, &code);
-  if (!built->handle) return fail_cl(code, name, RAL_ERROR_COMPILE);
-  variant.kernels.push_back(std::move(built));
-  out = variant.kernels.back().get();
-  return RAL_SUCCESS;
 }
 
 cl_int set_buffer(Device& device, cl_kernel kernel, cl_uint place, void* handle) {
@@ -146,13 +119,10 @@ cl_int set_arguments(Device& device, cl_kernel kernel, const Plan& plan, const S
 }
 
 ral_status enqueue(Device& device, Variant& variant, const Plan& plan, const Step& step, cl_command_queue queue, bool dry, cl_event* event) {
-  BuiltKernel* kernel = nullptr;
-  ral_status status = find_kernel(device, variant, step.kernel, kernel);
-  if (status != RAL_SUCCESS) return status;
-  std::lock_guard<std::mutex> lock(kernel->mutex);
-  cl_int code = set_arguments(device, kernel->handle, plan, step, dry);
+  std::lock_guard<std::mutex> lock(variant.launching);
+  cl_int code = set_arguments(device, variant.handle, plan, step, dry);
   if (code != CL_SUCCESS) return fail_cl(code, "clSetKernelArg", RAL_ERROR_LAUNCH);
-  code = device.cl->EnqueueNDRangeKernel(queue, kernel->handle, static_cast<cl_uint>(step.dims), nullptr, dry ? step.local : step.global, step.local,
+  code = device.cl->EnqueueNDRangeKernel(queue, variant.handle, static_cast<cl_uint>(step.dims), nullptr, dry ? step.local : step.global, step.local,
                                          0, nullptr, event);
   return code == CL_SUCCESS ? RAL_SUCCESS : fail_cl(code, step.kernel, RAL_ERROR_LAUNCH);
 }
@@ -220,13 +190,12 @@ ral_status prepare(int32_t index, ral_kernel handle, const ral_value* args, uint
     Plan plan;
     ral_status status = make_plan(call, plan);
     if (status != RAL_SUCCESS || plan.step_count == 0) return status;
-    Variant* variant = nullptr;
-    status = built_variant(*kernel, call, plan, variant);
-    if (status != RAL_SUCCESS) return status;
     cl_command_queue queue = side_queue(device);
     if (!queue) return fail(RAL_ERROR_RUNTIME, "no command queue");
     for (int i = 0; i < plan.step_count; ++i) {
-      status = enqueue(device, *variant, plan, plan.step(i), queue, true, nullptr);
+      Variant* variant = nullptr;
+      status = built_variant(*kernel, call, plan, plan.step(i), variant);
+      if (status == RAL_SUCCESS) status = enqueue(device, *variant, plan, plan.step(i), queue, true, nullptr);
       if (status != RAL_SUCCESS) return status;
     }
     const cl_int code = device.cl->Finish(queue);
@@ -261,13 +230,15 @@ ral_status launch(int32_t index, ral_kernel handle, ral_stream stream, const ral
     cl_command_queue queue = queue_of(device, stream);
     if (plan.step_count == 0) return record_marker(device, queue, done);
     if (plan.workspace > 0 && !scratch) return fail(RAL_ERROR_LAUNCH, kernel->name + ": no workspace was given");
-    Variant* variant = nullptr;
-    status = built_variant(*kernel, call, plan, variant);
-    if (status != RAL_SUCCESS) return status;
+    Variant* variants[Plan::kMaxSteps];
+    for (int i = 0; i < plan.step_count; ++i) {
+      status = built_variant(*kernel, call, plan, plan.step(i), variants[i]);
+      if (status != RAL_SUCCESS) return status;
+    }
     cl_event event = nullptr;
     for (int i = 0; i < plan.step_count; ++i) {
       const bool last = i == plan.step_count - 1;
-      status = enqueue(device, *variant, plan, plan.step(i), queue, false, last && done ? &event : nullptr);
+      status = enqueue(device, *variants[i], plan, plan.step(i), queue, false, last && done ? &event : nullptr);
       if (status != RAL_SUCCESS) return i == 0 ? status : RAL_ERROR_RUNTIME;
     }
     device.cl->Flush(queue);

@@ -42,6 +42,7 @@ struct Step {
 
 class Plan {
  public:
+  static constexpr int kMaxSteps = 10;
   // Everything that tells two programs of one kernel entry apart.
   uint64_t key = 0;
   // Scratch memory, bytes.
@@ -82,7 +83,6 @@ class Plan {
   const void* bytes(const Argument& argument) const { return arena + argument.at; }
 
  private:
-  static constexpr int kMaxSteps = 10;
   static constexpr int kMaxArguments = 128;
   static constexpr int kArena = 6144;
 

@@ -72,7 +72,7 @@ ral_status compile_source(Device& device, const std::string& source, const std::
 
 }  // namespace
 
-uint64_t hash_text(const std::string& text, uint64_t seed) {
+uint64_t hash_text(std::string_view text, uint64_t seed) {
   uint64_t hash = seed;
   for (unsigned char byte : text) hash = (hash ^ byte) * 0x100000001b3ull;
   return hash;

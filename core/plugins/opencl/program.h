@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "device.h"
 
@@ -20,7 +21,8 @@ ral_status load_program(Device& device, const void* bytes, size_t size, const st
 ral_status program_binary(Device& device, cl_program program, std::string& out);
 
 // FNV-1a, 64 bit.
-uint64_t hash_text(const std::string& text, uint64_t seed = 0xcbf29ce484222325ull);
+constexpr uint64_t kHashSeed = 0xcbf29ce484222325ull;
+uint64_t hash_text(std::string_view text, uint64_t seed = kHashSeed);
 
 // The whole of a file; false where it cannot be read.
 bool read_file(const std::string& path, std::string& out);

@@ -205,7 +205,7 @@ def values(shape: S, dtype: torch.dtype, low: float, high: float, generator: tor
 
 def arrange(make: Callable[[S], torch.Tensor], shape: S, layout: str) -> torch.Tensor:
     """A tensor of `shape` whose memory is laid out as named."""
-    if layout == "transposed":
+    if layout == "transposed" and shape:
         return make(tuple(reversed(shape))).permute(*reversed(range(len(shape))))
     if layout == "sliced" and shape:
         wide = make((*shape[:-1], 2 * shape[-1] + 3))

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -19,7 +19,7 @@ from cases import (
 
 MANIFEST = Path(__file__).resolve().parents[2] / "plugins" / "opencl" / "kernel_manifest.json"
 OPS = [str(e["op_name"]).removeprefix("aten::") for e in json.loads(MANIFEST.read_text())["kernels"]]
-# Besides float32 each operator runs on two other data types, chosen by its name; with this set, on all.
+# Besides float32 each operator runs on one other data type, chosen by its name; with this set, on all.
 EVERYTHING = os.environ.get("RAL_TEST_ALL_DTYPES") == "1"
 
 _right: dict[str, set[str]] = {}
@@ -31,13 +31,20 @@ def overload(name: str) -> torch._ops.OpOverload:
     return getattr(getattr(torch.ops.aten, packet), variant or "default")
 
 
+def mapped(value: object, change: Callable[[torch.Tensor], torch.Tensor]) -> object:
+    """`change` applied to a tensor or a list of them; all else as it is."""
+    if isinstance(value, torch.Tensor):
+        return change(value)
+    if isinstance(value, list) and value and isinstance(value[0], torch.Tensor):
+        return [change(v) for v in value]
+    return value
+
+
 def upcast(value: object) -> object:
     """Floats to float64, all else as it is."""
-    if isinstance(value, torch.Tensor):
-        return value.double() if value.is_floating_point() else value
-    if isinstance(value, list) and value and isinstance(value[0], torch.Tensor):
-        return [upcast(v) for v in value]
-    return torch.float64 if value in (torch.float16, torch.bfloat16, torch.float32) else value
+    if isinstance(value, torch.dtype) and value in (torch.float16, torch.bfloat16, torch.float32):
+        return torch.float64
+    return mapped(value, lambda t: t.double() if t.is_floating_point() else t)
 
 
 def as_list(result: object) -> list[torch.Tensor]:
@@ -62,7 +69,8 @@ def poisoned(like: torch.Tensor) -> torch.Tensor:
 
 
 def compare(name: str, got: torch.Tensor, native: torch.Tensor, exact: torch.Tensor, what: str) -> None:
-    """Assert that `got` is right; `native` has the type, `exact` the values in float64."""
+    """Assert that `got` is right: `exact`, computed in float64, in the type of `native`. Where float64 has a
+    number and PyTorch's own kernel overflows on the way, PyTorch's result is right as well."""
     assert got.dtype == native.dtype
     assert got.shape == native.shape
     if not native.is_floating_point():
@@ -71,14 +79,18 @@ def compare(name: str, got: torch.Tensor, native: torch.Tensor, exact: torch.Ten
     rtol, atol = TOLERANCE[native.dtype]
     if name in OTHER_TOLERANCE:
         rtol, atol = max(rtol, OTHER_TOLERANCE[name][0]), max(atol, OTHER_TOLERANCE[name][1])
-    torch.testing.assert_close(got.double(), exact.double(), rtol=rtol, atol=atol, equal_nan=True, msg=lambda m: f"{name} {what}: {m}")
+    wanted = exact.to(native.dtype).double()
+    overflowed = ~native.isfinite() & ((got == native) | (got.isnan() & native.isnan()))
+    wanted = torch.where(overflowed, native.double(), wanted)
+    torch.testing.assert_close(got.double(), wanted, rtol=rtol, atol=atol, equal_nan=True, msg=lambda m: f"{name} {what}: {m}")
 
 
 def check_call(kernel: Kernel, name: str, args: list[object], what: str) -> None:
     """Run one call and compare all its results."""
     try:
-        native = call_reference(name, args)
-        exact = call_reference(name, [upcast(a) for a in args])
+        dense = [mapped(a, lambda t: t.clone(memory_format=torch.contiguous_format)) for a in args]
+        native = call_reference(name, dense)
+        exact = call_reference(name, [upcast(a) for a in dense])
     except (RuntimeError, NotImplementedError) as error:
         if "not implemented" in str(error) or "not supported" in str(error):
             return  # PyTorch has no such kernel to compare with
@@ -89,7 +101,7 @@ def check_call(kernel: Kernel, name: str, args: list[object], what: str) -> None
 
 
 def dtypes_of(entry: dict[str, object], name: str, plugin: Plugin) -> list[torch.dtype]:
-    """float32 (or the first supported type) and two others, so that all types come up over all operators."""
+    """float32 (or the first supported type) and one other, so that all types come up over all operators."""
     supported = [DTYPES[DTYPE_NAMES.index(str(d))] for d in entry["supported_dtypes"]]
     if not plugin.info().flags & FP64:
         supported = [d for d in supported if d != torch.float64]
@@ -97,9 +109,7 @@ def dtypes_of(entry: dict[str, object], name: str, plugin: Plugin) -> list[torch
     rest = [d for d in supported if d != first]
     if EVERYTHING or not rest:
         return [first, *rest]
-    start = sum(map(ord, name))
-    chosen = {rest[start % len(rest)], rest[(start // 3 + 1) % len(rest)]}
-    return [first, *sorted(chosen, key=str)]
+    return [first, rest[sum(map(ord, name)) % len(rest)]]
 
 
 @pytest.mark.parametrize("name", OPS)
@@ -116,7 +126,8 @@ def calls_of(name: str, dtype: torch.dtype, first: bool) -> Iterator[tuple[str, 
     """The calls of one operator and type; the first type gets all layouts and special values."""
     if name in ELEMENTWISE:
         spec = ELEMENTWISE[name]
-        yield from elementwise_calls(spec, dtype, list(ELEMENTWISE_LAYOUTS) if first else FEW_LAYOUTS)
+        layouts = [n for n in ELEMENTWISE_LAYOUTS if not (name == "copy" and n == "broadcast")]  # copies only spread src
+        yield from elementwise_calls(spec, dtype, layouts if first else FEW_LAYOUTS)
         if first and spec.special and dtype.is_floating_point:
             yield from special_calls(spec, dtype)
     else:

@@ -49,9 +49,7 @@ export class Batch {
   /** Raises BatchError where the bytes are not a batch of this version. */
   constructor(bytes: ArrayBuffer | ArrayBufferView) {
     const data =
-      bytes instanceof ArrayBuffer
-        ? new DataView(bytes)
-        : new DataView(bytes.buffer as ArrayBuffer, bytes.byteOffset, bytes.byteLength);
+      bytes instanceof ArrayBuffer ? new DataView(bytes) : new DataView(bytes.buffer as ArrayBuffer, bytes.byteOffset, bytes.byteLength);
     if (data.byteLength < HEADER_BYTES) {
       throw new BatchError(`a batch of ${data.byteLength} bytes is shorter than its header of ${HEADER_BYTES}`);
     }

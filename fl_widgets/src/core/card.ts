@@ -1,8 +1,8 @@
 /** The details card of one selected record: op, kernel, place, times, bytes, line, decision, buffers. */
+import { endOf } from './channels';
 import { button, el, type Child } from './dom';
 import { formatBytes, formatMoment, formatRate, formatShare, formatTime } from './format';
 import { COPY_NAMES, Flag, Kind, TIER_NAMES, TIER_PLACE, tierIndex, type TierName } from './kinds';
-import { endOf } from './lod';
 import { tierMark } from './marks';
 import type { ProfileStore } from './store';
 import type { Reason } from './types';
@@ -131,7 +131,12 @@ function decision(ran: TierName, reason: Reason): Child[] {
   const rows = TIER_NAMES.map((tier, i) => {
     if (tier === ran) {
       const why = reason.ran ?? reason[tier];
-      return el('div.mb', {}, tierMark(tier), el('span', {}, el('b', {}, `ran: ${tier}, ${TIER_PLACE[tier]}`), why ? el('div.small', {}, why) : null));
+      return el(
+        'div.mb',
+        {},
+        tierMark(tier),
+        el('span', {}, el('b', {}, `ran: ${tier}, ${TIER_PLACE[tier]}`), why ? el('div.small', {}, why) : null)
+      );
     }
     const why = reason[tier];
     if (why || i < at) {
@@ -159,7 +164,13 @@ function bufferRow(store: ProfileStore, role: string, id: number, actions: CardA
   const label = el('button.lk', { type: 'button', title: 'Select what made it' }, el('code', {}, known.label));
   label.addEventListener('click', () => actions.producer(id));
   const line = known.line ? el('span.small', {}, ` line ${known.line}`) : null;
-  return el('div.mb.io', {}, el('span.small', {}, role), el('span.lb', {}, label, line), el('span', {}, known.bytes > 0 ? formatBytes(known.bytes) : ''));
+  return el(
+    'div.mb.io',
+    {},
+    el('span.small', {}, role),
+    el('span.lb', {}, label, line),
+    el('span', {}, known.bytes > 0 ? formatBytes(known.bytes) : '')
+  );
 }
 
 /** Label, line and size of a buffer: from the table, else from the record of its birth. */

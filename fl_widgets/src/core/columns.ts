@@ -82,15 +82,7 @@ export class Columns {
   }
 
   private arrays(): (Float64Array | Uint32Array | Int16Array | Uint16Array | Uint8Array)[] {
-    return [
-      ...FLOATS.map(k => this[k]),
-      ...WORDS.map(k => this[k]),
-      this.device,
-      this.stream,
-      this.flags,
-      this.kind,
-      this.tier
-    ];
+    return [...FLOATS.map(k => this[k]), ...WORDS.map(k => this[k]), this.device, this.stream, this.flags, this.kind, this.tier];
   }
 
   private dropFront(n: number): void {

@@ -89,7 +89,8 @@ export class FallbackView {
   private row(row: FallbackRow, most: number): HTMLElement {
     const values = TIER_NAMES.map(t => (t === row.tier ? row.time_us : 0));
     const lines = row.lines ?? [];
-    const at = lines.length > 0 ? `${lines.length > 1 ? 'lines' : 'line'} ${lines.slice(0, 6).join(', ')}${lines.length > 6 ? ', …' : ''}` : '';
+    const at =
+      lines.length > 0 ? `${lines.length > 1 ? 'lines' : 'line'} ${lines.slice(0, 6).join(', ')}${lines.length > 6 ? ', …' : ''}` : '';
     const tr = el(
       row.time_us === most ? 'tr.on' : 'tr',
       {},

@@ -47,6 +47,13 @@ export function formatBytes(bytes: number): string {
   return `${gib < 9.995 ? gib.toFixed(2) : gib.toFixed(1)} GiB`;
 }
 
+/** `1.20 of 31.0 GiB`: the unit once where both have it. */
+export function formatBytesOf(part: number, whole: number): string {
+  const [a, b] = [formatBytes(part), formatBytes(whole)];
+  const unit = b.slice(b.lastIndexOf(' '));
+  return a.endsWith(unit) ? `${a.slice(0, -unit.length)} of ${b}` : `${a} of ${b}`;
+}
+
 /** Bytes in `us` microseconds as `GB/s`, powers of 1000. */
 export function formatRate(bytes: number, us: number): string {
   return us > 0 && bytes > 0 ? `${(bytes / us / 1e3).toFixed(2)} GB/s` : '';

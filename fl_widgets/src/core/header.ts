@@ -29,7 +29,7 @@ export function paintHeader(node: HTMLElement, store: ProfileStore): void {
     el('div', {}, el('span.dot', { 'data-state': s.state }), el('b', { title: s.error ?? '' }, stateWord(s))),
     labelled('wall', formatTime(wall))
   ];
-  const busy = Object.entries(s.busy ?? {});
+  const busy = Object.entries(s.busy ?? {}).sort((a, b) => b[1] - a[1]);
   if (busy.length > 0) {
     parts.push(el('div', {}, el('small', {}, 'busy'), ...busy.flatMap(([id, share]) => valueUnit(formatShare(share), id))));
   }
@@ -42,7 +42,13 @@ export function paintHeader(node: HTMLElement, store: ProfileStore): void {
     const shares = TIER_NAMES.map((t, i) => `${TIER_LETTERS[t]} ${percent(times[i] / total)}`).join('  ');
     const label = (s.dropped ?? 0) > 0 ? 'op time, at least' : 'op time';
     parts.push(
-      el('div.optime', {}, el('small', { title: `${formatTime(total)} over all tiers` }, label), tierBar(times, total, 96, 12), el('span', {}, `${shares} %`))
+      el(
+        'div.optime',
+        {},
+        el('small', { title: `${formatTime(total)} over all tiers` }, label),
+        tierBar(times, total, 96, 12),
+        el('span', {}, `${shares} %`)
+      )
     );
   }
   parts.push(el('div.right', {}, events(s), overhead(s)));
@@ -99,12 +105,26 @@ export function notes(store: ProfileStore): HTMLElement[] {
       )
     );
   }
-  if (store.gaps.length > 0) {
-    const lost = store.gaps.reduce((n, g) => n + g.count, 0);
-    out.push(el('div.note', {}, `${plural(lost, 'live batch', 'live batches')} did not reach this page; the gaps are hatched until the cell ends. Sums are not affected.`));
+  // What was sent before this page opened is hatched, but needs no words: the end brings it.
+  const gaps = store.gaps.filter(g => g.from > 0);
+  if (gaps.length > 0) {
+    const lost = gaps.reduce((n, g) => n + g.count, 0);
+    out.push(
+      el(
+        'div.note',
+        {},
+        `${plural(lost, 'live batch', 'live batches')} did not reach this page; the gaps are hatched until the cell ends. Sums are not affected.`
+      )
+    );
   }
   if (store.thinned || store.forgotten > 0) {
-    out.push(el('div.note', {}, el('span.mut', {}, 'The timeline shows the longest records; short neighbours are drawn as one. Sums count every record.')));
+    out.push(
+      el(
+        'div.note',
+        {},
+        el('span.mut', {}, 'The timeline shows the longest records; short neighbours are drawn as one. Sums count every record.')
+      )
+    );
   }
   return out;
 }

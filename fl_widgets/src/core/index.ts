@@ -5,5 +5,5 @@ export { el, fill, button, setText, Disposer } from './dom';
 export { ensureStyle } from './style';
 export { isDark, watchTheme } from './theme';
 export { vendorLetters, vendorMark } from './marks';
-export { formatBytes, formatShare } from './format';
+export { formatBytes, formatBytesOf, formatShare } from './format';
 export type { BatchMessage, Bundle, DeviceInfo, LiveMessage } from './types';

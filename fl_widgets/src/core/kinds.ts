@@ -70,5 +70,11 @@ const SHORT: Record<string, string> = {
 
 /** The name of an op as a bar bears it. */
 export function shortName(op: string): string {
-  return SHORT[op] ?? op.replace('_with_indices', '').replace(/_backward(_data)?$/, '_bwd').replace(/^_(?=[a-z])/, '');
+  return (
+    SHORT[op] ??
+    op
+      .replace('_with_indices', '')
+      .replace(/_backward(_data)?$/, '_bwd')
+      .replace(/^_(?=[a-z])/, '')
+  );
 }

@@ -1,13 +1,23 @@
 /** One lane's records in order of begin, and the walk over those that a view shows. */
+import { CHANNEL_COUNT, channelOf, isOpen, weightOf } from './channels';
 import type { Columns } from './columns';
 
-const BLOCK = 256;
+const BLOCK = 64;
+
+/** What is known of a run of records without looking at each. */
+interface Block {
+  begin: number;
+  /** Infinity where a record of it is still open. */
+  end: number;
+  /** Time by channel. */
+  sums: Float64Array;
+}
 
 export class Lane {
   private ids = new Uint32Array(64);
   private n = 0;
-  private sortFrom = 0; // entries before it are sorted and counted in blockEnd
-  private blockEnd: number[] = [];
+  private sortFrom = 0; // entries before it are sorted and counted in their blocks
+  private blocks: Block[] = [];
 
   constructor(
     readonly key: string,
@@ -42,22 +52,32 @@ export class Lane {
     }
     this.n = kept;
     this.sortFrom = 0;
-    this.blockEnd = [];
+    this.blocks = [];
   }
 
-  /** Calls `visit` with each record (index in the columns) that overlaps [t0, t1], by begin. */
-  forEach(t0: number, t1: number, visit: (index: number) => void): void {
+  /**
+   * Calls `visit` with each record (index in the columns) that overlaps [t0, t1], by begin.
+   * `takeBlock` is asked first for a whole run of records; where it returns true they are not visited.
+   */
+  forEach(
+    t0: number,
+    t1: number,
+    visit: (index: number) => void,
+    takeBlock?: (begin: number, end: number, sums: Float64Array) => boolean
+  ): void {
     this.prepare();
-    const { begin, end, base } = this.columns;
+    const { columns, ids, blocks } = this;
+    const { begin, end, base } = columns;
     const last = this.upperBound(t1);
-    for (let block = 0; block * BLOCK < last; block++) {
-      if (this.blockEnd[block] < t0) {
+    for (let at = 0, block = 0; at < last; at += BLOCK, block++) {
+      const known = blocks[block];
+      const stop = Math.min(last, at + BLOCK);
+      if (known.end < t0 || (takeBlock && stop === Math.min(this.n, at + BLOCK) && takeBlock(known.begin, known.end, known.sums))) {
         continue;
       }
-      const stop = Math.min(last, (block + 1) * BLOCK);
-      for (let i = block * BLOCK; i < stop; i++) {
-        const index = this.ids[i] - base;
-        if (end[index] >= t0 && begin[index] <= t1) {
+      for (let i = at; i < stop; i++) {
+        const index = ids[i] - base;
+        if (begin[index] <= t1 && (end[index] >= t0 || isOpen(columns, index))) {
           visit(index);
         }
       }
@@ -106,7 +126,7 @@ export class Lane {
     if (this.sortFrom === this.n) {
       return;
     }
-    const { begin, end, base } = this.columns;
+    const { begin, base } = this.columns;
     let least = Infinity;
     let ordered = true;
     for (let i = this.sortFrom; i < this.n; i++) {
@@ -122,13 +142,21 @@ export class Lane {
       this.ids.subarray(from, this.n).sort((a, b) => begin[a - base] - begin[b - base] || a - b);
     }
     for (let block = Math.floor(from / BLOCK); block * BLOCK < this.n; block++) {
-      let most = -Infinity;
-      const stop = Math.min(this.n, (block + 1) * BLOCK);
-      for (let i = block * BLOCK; i < stop; i++) {
-        most = Math.max(most, end[this.ids[i] - base]);
-      }
-      this.blockEnd[block] = most;
+      this.blocks[block] = this.count(block * BLOCK, Math.min(this.n, (block + 1) * BLOCK));
     }
     this.sortFrom = this.n;
+  }
+  private count(from: number, to: number): Block {
+    const { columns } = this;
+    const sums = new Float64Array(CHANNEL_COUNT);
+    let most = -Infinity;
+    for (let i = from; i < to; i++) {
+      const index = this.ids[i] - columns.base;
+      const end = isOpen(columns, index) ? Infinity : columns.end[index];
+      const channel = channelOf(columns, index);
+      sums[channel] += weightOf(channel, columns.end[index] - columns.begin[index]);
+      most = Math.max(most, end);
+    }
+    return { begin: columns.begin[this.ids[from] - columns.base], end: most, sums };
   }
 }

@@ -147,10 +147,7 @@ function groupOf(store: ProfileStore, id: string): Row['group'] {
 }
 
 function memoryRows(store: ProfileStore): Draft[] {
-  const held = Object.entries(store.tables.memory_curve ?? {})
-    .filter(([, points]) => points.some(p => p[1] > 0))
-    .map(([device]) => device)
-    .sort();
+  const held = store.memoryDevices().filter(device => store.memoryCurve(device).some(p => p[1] > 0));
   const height = held.length <= 1 ? 130 : 64;
   return held.slice(0, MAX_MEMORY_ROWS).map(device => ({
     kind: 'memory',

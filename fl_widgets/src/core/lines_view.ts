@@ -69,7 +69,9 @@ export class LinesView {
     });
     toggle.setAttribute('aria-pressed', String(byForward));
     const quiet = this.store.source.filter(text => text.trim() !== '').length - rows.length;
-    const how = byForward ? 'Backward counts for its forward line.' : 'Backward counts for the line that called it; hold Alt for the forward line.';
+    const how = byForward
+      ? 'Backward counts for its forward line.'
+      : 'Backward counts for the line that called it; hold Alt for the forward line.';
     const text = `Op time sums all tiers: N and J on the device, R and C on the host. ${quiet > 0 ? `${plural(quiet, 'line')} ran nothing. ` : ''}${how}`;
     fill(this.foot, el('span', {}, text), toggle);
   }

@@ -2,13 +2,9 @@
  * Level of detail: records become bars; those under a pixel merge per pixel column, and the column
  * takes the channel with most time in it.
  */
+import { CHANNEL_COUNT, Channel, channelOf, endOf, weightOf } from './channels';
 import type { Columns } from './columns';
-import { Kind, Tier, tierIndex } from './kinds';
 import type { Lane } from './lane';
-
-/** What a bar stands for: the four tiers 0 to 3, then these. */
-export const Channel = { copy: 4, wait: 5, compile: 6, view: 7 } as const;
-const CHANNEL_COUNT = 8;
 
 export interface BarSink {
   /** A bar at least a pixel wide; `index` is the record's place in the columns. */
@@ -26,27 +22,6 @@ export interface TimeScale {
   now: number;
 }
 
-export function channelOf(columns: Columns, index: number): number {
-  switch (columns.kind[index]) {
-    case Kind.copy:
-      return Channel.copy;
-    case Kind.sync:
-      return Channel.wait;
-    case Kind.compile:
-      return Channel.compile;
-    case Kind.view:
-      return Channel.view;
-    default:
-      return columns.tier[index] === Tier.view ? Channel.view : Math.max(0, tierIndex(columns.tier[index]));
-  }
-}
-
-/** End of a record on the timeline: an open compile lasts until now. */
-export function endOf(columns: Columns, index: number, now: number): number {
-  const end = columns.end[index];
-  return columns.kind[index] === Kind.compile && end <= columns.begin[index] ? Math.max(now, end) : end;
-}
-
 export function layoutBars(columns: Columns, lane: Lane, scale: TimeScale, sink: BarSink): void {
   const perUs = (scale.right - scale.left) / (scale.b - scale.a);
   const sums = new Float64Array(CHANNEL_COUNT);
@@ -62,25 +37,38 @@ export function layoutBars(columns: Columns, lane: Lane, scale: TimeScale, sink:
       column = -1;
     }
   };
-  lane.forEach(scale.a, scale.b, index => {
-    const begin = columns.begin[index];
-    const end = endOf(columns, index, scale.now);
-    const x0 = Math.max(scale.left, scale.left + (begin - scale.a) * perUs);
-    const x1 = Math.min(scale.right, scale.left + (end - scale.a) * perUs);
-    const width = x1 - x0;
-    const channel = channelOf(columns, index);
-    if (width >= 1 && channel !== Channel.view) {
-      flush();
-      sink.bar(x0, width, channel, index);
-      return;
-    }
-    const at = Math.floor(x0);
+  const xOf = (t: number) => scale.left + (t - scale.a) * perUs;
+  const moveTo = (at: number) => {
     if (at !== column) {
       flush();
       column = at;
     }
-    // A view or an instant has no time of its own, but must not vanish.
-    sums[channel] += Math.max(end - begin, channel === Channel.view ? 1e-9 : 1e-6);
-  });
+  };
+  const takeBlock = (begin: number, end: number, block: Float64Array): boolean => {
+    const at = Math.floor(xOf(begin));
+    if (begin < scale.a || end > scale.b || xOf(end) >= at + 1) {
+      return false;
+    }
+    moveTo(at);
+    for (let c = 0; c < CHANNEL_COUNT; c++) {
+      sums[c] += block[c];
+    }
+    return true;
+  };
+  const take = (index: number) => {
+    const begin = columns.begin[index];
+    const end = endOf(columns, index, scale.now);
+    const x0 = Math.max(scale.left, xOf(begin));
+    const width = Math.min(scale.right, xOf(end)) - x0;
+    const channel = channelOf(columns, index);
+    if (width >= 1 && channel !== Channel.view) {
+      flush();
+      sink.bar(x0, width, channel, index);
+    } else {
+      moveTo(Math.floor(x0));
+      sums[channel] += weightOf(channel, end - begin);
+    }
+  };
+  lane.forEach(scale.a, scale.b, take, takeBlock);
   flush();
 }

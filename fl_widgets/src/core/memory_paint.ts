@@ -81,7 +81,9 @@ export class MemoryPainter {
     const x = (t: number) => MEMORY_GUTTER + (t / p.end) * inner;
     const y = (bytes: number) => CURVE_BOTTOM - (bytes / top) * CURVE_HEIGHT;
     this.text(`Allocated on ${p.device}`, 8, 14, 600, colour.fg, 11.5);
-    this.text('whole cell; drag to move the window', 126, 14);
+    if (p.width > 720) {
+      this.text('whole cell; drag to move the window', 126, 14);
+    }
     for (const share of [0, 0.5, 1]) {
       this.rule(MEMORY_GUTTER, y(share * top) + 0.5, p.width - 8);
       this.text(formatScale(share * top), MEMORY_GUTTER - 8, y(share * top) + 4, 400, colour.fg2, 10.5, 'right');
@@ -136,7 +138,7 @@ export class MemoryPainter {
     const ctx = this.ctx;
     const label = `peak ${formatBytes(p.peak[1])} at ${formatTime(p.peak[0])}`;
     const left = x > p.width - 240;
-    const least = 360; // right of the heading
+    const least = p.width > 720 ? 360 : 150; // right of the heading
     const at = Math.max(least, left ? x - 46 : x + 46);
     ctx.strokeStyle = colour.fg2;
     ctx.lineWidth = 1;
@@ -270,7 +272,16 @@ export class MemoryPainter {
     this.ctx.stroke();
   }
 
-  private text(text: string, x: number, y: number, weight = 400, fill = this.palette.colour.fg2, size = 10.5, align: CanvasTextAlign = 'left', halo = false): void {
+  private text(
+    text: string,
+    x: number,
+    y: number,
+    weight = 400,
+    fill = this.palette.colour.fg2,
+    size = 10.5,
+    align: CanvasTextAlign = 'left',
+    halo = false
+  ): void {
     const ctx = this.ctx;
     ctx.font = `${weight} ${size}px ${this.palette.ui}`;
     ctx.textAlign = align;

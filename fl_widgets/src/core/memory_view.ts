@@ -72,9 +72,9 @@ export class MemoryView {
 
   /** Devices that held memory, the largest peak first. */
   private devices(): string[] {
-    const curves = this.store.tables.memory_curve ?? {};
-    const peak = (device: string) => curves[device].reduce((m, p) => Math.max(m, p[1]), 0);
-    return Object.keys(curves)
+    const peak = (device: string) => this.store.memoryCurve(device).reduce((m, p) => Math.max(m, p[1]), 0);
+    return this.store
+      .memoryDevices()
       .filter(device => peak(device) > 0)
       .sort((a, b) => peak(b) - peak(a));
   }
@@ -98,7 +98,7 @@ export class MemoryView {
   }
 
   private peak(): [number, number] {
-    const curve = this.store.tables.memory_curve?.[this.device] ?? [];
+    const curve = this.store.memoryCurve(this.device);
     return curve.reduce<[number, number]>((best, p) => (p[1] > best[1] ? [p[0], p[1]] : best), [0, 0]);
   }
 
@@ -117,7 +117,7 @@ export class MemoryView {
       this.painter.paint(ctx, {
         width: this.width,
         device: this.device,
-        curve: this.store.tables.memory_curve?.[this.device] ?? [],
+        curve: this.store.memoryCurve(this.device),
         buffers: this.placed,
         leaks: this.store.running ? [] : (this.store.tables.leaks ?? []),
         peak: this.peak(),
@@ -152,7 +152,11 @@ export class MemoryView {
   }
 
   private deviceChoice(devices: string[]): HTMLElement {
-    const select = el('select', { 'aria-label': 'Device' }, ...devices.map(d => el('option', { value: d, selected: d === this.device }, d)));
+    const select = el(
+      'select',
+      { 'aria-label': 'Device' },
+      ...devices.map(d => el('option', { value: d, selected: d === this.device }, d))
+    );
     select.addEventListener('change', () => {
       this.device = select.value;
       this.framed = false;
@@ -180,7 +184,11 @@ export class MemoryView {
   private totals(): HTMLElement | null {
     const t = this.store.tables.buffers_total;
     return t && t.shown < t.blocks + t.views
-      ? el('p.small', {}, `${plural(t.blocks, 'block')} and ${plural(t.views, 'view')} in all; the ${t.shown} largest or longest are drawn.`)
+      ? el(
+          'p.small',
+          {},
+          `${plural(t.blocks, 'block')} and ${plural(t.views, 'view')} in all; the ${t.shown} largest or longest are drawn.`
+        )
       : null;
   }
 
@@ -288,7 +296,12 @@ function stagePointer(stage: HTMLElement, pointer: number): void {
 
 function bufferLabel(label: string): HTMLElement {
   const at = label.search(/ line \d+$/);
-  return el('span.lb', { title: label }, el('code', {}, at < 0 ? label : label.slice(0, at)), at < 0 ? null : el('span.small', {}, label.slice(at)));
+  return el(
+    'span.lb',
+    { title: label },
+    el('code', {}, at < 0 ? label : label.slice(0, at)),
+    at < 0 ? null : el('span.small', {}, label.slice(at))
+  );
 }
 
 function sharedRow(label: string): HTMLElement {

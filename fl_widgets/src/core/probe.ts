@@ -16,7 +16,6 @@ interface Probe {
 }
 
 declare global {
-  // eslint-disable-next-line no-var
   var __torchFlTest: unknown;
   interface Window {
     __torchFl?: Probe;

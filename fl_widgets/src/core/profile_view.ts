@@ -45,6 +45,7 @@ export class ProfileView {
   private frame = 0;
   private timer = 0;
   private wordsAt = -Infinity;
+  private wordsRevision = -1;
   private paintedAt = -Infinity;
   private wasRunning = true;
   private notedNumber = -1;
@@ -53,7 +54,12 @@ export class ProfileView {
     const id = `rfl-${++views}`;
     // Not in the page yet: the colours are read again at the first paint, when they are known.
     const palette = readPalette(this.node);
-    this.timeline = new TimelineView(store, palette, () => this.schedule(), () => this.paintHold());
+    this.timeline = new TimelineView(
+      store,
+      palette,
+      () => this.schedule(),
+      () => this.paintHold()
+    );
     this.memory = new MemoryView(store, palette, () => this.schedule());
     this.fallback = new FallbackView(store, op => this.open('timeline', () => this.timeline.showOp(op)));
     this.lines = new LinesView(store, line => this.open('timeline', () => this.timeline.highlightLine(line)));
@@ -63,7 +69,12 @@ export class ProfileView {
     const list = el('div.tabs', { role: 'tablist', 'aria-label': 'Views of the profile' });
     for (const name of TABS) {
       this.counts[name] = el('span.n');
-      const tab = el('button.tab', { type: 'button', role: 'tab', id: `${id}-${name}`, 'aria-controls': `${id}-pane` }, TAB_LABELS[name], this.counts[name]);
+      const tab = el(
+        'button.tab',
+        { type: 'button', role: 'tab', id: `${id}-${name}`, 'aria-controls': `${id}-pane` },
+        TAB_LABELS[name],
+        this.counts[name]
+      );
       tab.addEventListener('click', () => this.open(name));
       this.tabs[name] = tab;
       list.append(tab);
@@ -86,6 +97,7 @@ export class ProfileView {
     }
     this.pane.setAttribute('aria-labelledby', this.tabs[name].id);
     fill(this.pane, this.current().node);
+    this.paintHold();
     then?.();
     this.schedule();
   }
@@ -154,11 +166,14 @@ export class ProfileView {
     }
     const { store } = this;
     const ended = this.wasRunning && !store.running;
-    if (began - this.wordsAt >= WORDS_MS || ended || !store.running) {
-      this.paintWords();
-      this.wordsAt = began;
-    } else {
-      this.schedule0(WORDS_MS - (began - this.wordsAt));
+    if (store.revision !== this.wordsRevision) {
+      if (began - this.wordsAt >= WORDS_MS || ended || !store.running) {
+        this.paintWords();
+        this.wordsAt = began;
+        this.wordsRevision = store.revision;
+      } else {
+        this.catchUp(WORDS_MS - (began - this.wordsAt));
+      }
     }
     this.wasRunning = store.running;
     if (!this.body.hidden) {
@@ -169,7 +184,7 @@ export class ProfileView {
   }
 
   /** Makes sure that the words catch up after the last change. */
-  private schedule0(ms: number): void {
+  private catchUp(ms: number): void {
     if (this.timer === 0) {
       this.timer = window.setTimeout(() => {
         this.timer = 0;

@@ -7,6 +7,7 @@ import { Columns } from './columns';
 import { Flag, Kind, Tier, tierIndex } from './kinds';
 import { Lane } from './lane';
 import { LineSpans } from './line_spans';
+import { MemoryTail } from './memory_tail';
 import { COPY_CHANNEL, OverviewBins } from './overview_bins';
 import { BUNDLE_VERSION, type BatchMessage, type Bundle, type DeviceInfo, type LiveMessage, type Summary, type Tables } from './types';
 
@@ -59,6 +60,8 @@ export class ProfileStore {
   private readonly lineCache = new Map<number, number>();
   private readonly openCompiles = new Map<number, number>();
   private readonly listeners = new Set<() => void>();
+  private readonly memoryTail = new MemoryTail();
+  private readonly curves = new Map<string, { revision: number; points: [number, number][] }>();
   private nextNumber = -1;
   /** True while the records here came live from batch 0 on without a gap. */
   private exact = false;
@@ -103,6 +106,23 @@ export class ProfileStore {
     return (this.source[line - 1] ?? '').trim();
   }
 
+  /** Devices that have a memory curve. */
+  memoryDevices(): string[] {
+    return [...new Set([...Object.keys(this.tables.memory_curve ?? {}), ...this.memoryTail.devices()])].sort();
+  }
+
+  /** Bytes in live blocks over time: steps [microseconds, bytes]. */
+  memoryCurve(device: string): [number, number][] {
+    const known = this.curves.get(device);
+    if (known?.revision === this.revision) {
+      return known.points;
+    }
+    const table = this.tables.memory_curve?.[device] ?? [];
+    const points = this.running || this.summary.state === 'cut' ? this.memoryTail.extend(device, table) : table;
+    this.curves.set(device, { revision: this.revision, points });
+    return points;
+  }
+
   /** Takes in one live message; `buffers` are the comm's binary parts. */
   receive(message: LiveMessage, buffers: readonly (ArrayBuffer | ArrayBufferView)[] = []): void {
     if (message.type === 'batch') {
@@ -120,14 +140,13 @@ export class ProfileStore {
   }
 
   /**
-   * Takes in a whole bundle. While live batches of the same profile come in without a gap the
+   * Takes in a whole bundle. Where live batches of the same profile come in without a gap the
    * records here are finer than the bundle's, so only its sums are taken.
    */
   load(bundle: Bundle): void {
     if (typeof bundle?.version !== 'number' || bundle.version > BUNDLE_VERSION) {
       this.refusal =
-        `This profile has version ${String(bundle?.version)}; this viewer knows version ${BUNDLE_VERSION}. ` +
-        'Update torch-fl to see it.';
+        `This profile has version ${String(bundle?.version)}; this viewer knows version ${BUNDLE_VERSION}. ` + 'Update torch-fl to see it.';
       this.changed();
       return;
     }
@@ -141,7 +160,8 @@ export class ProfileStore {
       this.tables = bundle.tables ?? {};
       this.tablesRevision++;
     }
-    if (!this.exact) {
+    // Where the oldest records had to go, the whole cell in coarse says more at the end than its last part in fine.
+    if (!this.exact || (this.forgotten > 0 && bundle.summary.state !== 'running')) {
       this.clearRecords();
       this.thinned = bundle.thinned ?? false;
       for (const text of bundle.batches ?? []) {
@@ -209,7 +229,17 @@ export class ProfileStore {
       this.noteGap(message.number, before, batch);
       this.append(batch);
     }
+    this.settleMemory(message);
     this.lastFrame = { number: message.number, sentMs: message.sent_ms };
+  }
+
+  private settleMemory(message: BatchMessage): void {
+    for (const [device, curve] of Object.entries(message.tables?.memory_curve ?? {})) {
+      this.memoryTail.dropBefore(device, curve.length > 0 ? curve[curve.length - 1][0] : 0);
+    }
+    for (const [device, bytes] of Object.entries(message.summary?.memory_bytes ?? {})) {
+      this.memoryTail.set(device, this.now, bytes);
+    }
   }
 
   private noteGap(number: number, before: number, batch: Batch): void {
@@ -230,6 +260,7 @@ export class ProfileStore {
       return;
     }
     const id = this.columns.append(r, () => this.forgetOldest());
+    this.memoryTail.add(r);
     const end = r.begin + r.duration;
     const tier = tierIndex(r.tier);
     if (r.kind === Kind.kernel && tier >= 0) {
@@ -306,6 +337,7 @@ export class ProfileStore {
     this.spans.clear();
     this.hostThreads.clear();
     this.openCompiles.clear();
+    this.memoryTail.clear();
     this.gaps.length = 0;
     this.ranges.length = 0;
     this.forgotten = 0;

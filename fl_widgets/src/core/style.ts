@@ -45,7 +45,7 @@ font:12px/1.45 var(--ui);color:var(--fg);background:var(--bg);font-variant-numer
 .rfl-tip{position:absolute;pointer-events:none;z-index:2;background:var(--bg);border:1px solid var(--ln);border-radius:4px;padding:3px 8px;font-size:11px;white-space:nowrap;box-shadow:0 2px 8px rgba(0,0,0,.25);max-width:90%;overflow:hidden;text-overflow:ellipsis}
 .rfl-live{position:absolute;width:1px;height:1px;overflow:hidden;clip-path:inset(50%)}
 .rfl h4{font-size:12.5px;font-weight:600;display:flex;gap:7px;align-items:center;color:var(--fg)}.rfl h4>span:last-child{overflow-wrap:anywhere;min-width:0}.rfl h5{margin:12px 0 4px;font-size:11px;font-weight:600;color:var(--fg2)}
-.rfl dl{display:grid;grid-template-columns:72px 1fr;gap:2px 8px;margin:8px 0 0}.rfl dt{color:var(--fg2);font-weight:400}.rfl dd{min-width:0;overflow-wrap:anywhere}
+.rfl dl{display:grid;grid-template-columns:72px 1fr;gap:2px 8px;margin:8px 0 0}.rfl dt{color:var(--fg2);font-weight:400;white-space:nowrap;margin:0}.rfl dd{min-width:0;overflow-wrap:anywhere}
 .rfl-mb{display:grid;grid-template-columns:16px 1fr auto;gap:6px;padding:2px 0;align-items:center}.rfl-mb>span{min-width:0;overflow-wrap:anywhere}.rfl-mb.rfl-io{grid-template-columns:19px 1fr auto;gap:4px}
 .rfl-acts{display:flex;gap:6px;margin-top:12px;flex-wrap:wrap}
 .rfl-scroll{overflow-x:auto}.rfl table{border-collapse:collapse;width:100%;font-size:12px;margin:0;border:0;table-layout:auto}
@@ -57,7 +57,7 @@ font:12px/1.45 var(--ui);color:var(--fg);background:var(--bg);font-variant-numer
 .rfl-ch>.rfl-passed{color:var(--fg2);background:var(--bg2)}.rfl-ch>.rfl-untried{border-style:dashed;color:var(--fg2)}.rfl-ch>.rfl-ran{border-width:2px;font-weight:600;padding:2px 5px;background:var(--bg)}
 .rfl-ch>.rfl-ran.rfl-native{border-color:var(--n)}.rfl-ch>.rfl-ran.rfl-jit{border-color:var(--j)}.rfl-ch>.rfl-ran.rfl-reference{border-color:var(--r)}.rfl-ch>.rfl-ran.rfl-cpu{border-color:var(--c)}
 .rfl-counters{display:flex;border-top:1px solid var(--ln);flex-wrap:wrap}.rfl-counters>div{flex:1 1 110px;padding:7px 12px;border-left:1px solid var(--ln);min-width:0}.rfl-counters>div:first-child{border-left:0}.rfl-counters small{display:block;font-size:11px;color:var(--fg2)}.rfl-counters b{display:block;font-size:13px;font-weight:600;overflow:hidden;text-overflow:ellipsis;white-space:nowrap}
-.rfl-mr{padding:1px 0 3px}.rfl-mr>div{display:flex;gap:5px;align-items:baseline;line-height:16px}.rfl-mr .rfl-num{margin-left:auto;padding-left:6px}.rfl-mr>i{display:block;height:4px;border-radius:2px}.rfl-lb{min-width:0;overflow:hidden;text-overflow:ellipsis;white-space:nowrap}.rfl-lb code{font-size:10.5px}
+.rfl-mr{padding:1px 0 3px}.rfl-mr>div{display:flex;gap:5px;align-items:baseline;line-height:16px}.rfl-mr .rfl-num{margin-left:auto;padding-left:6px}.rfl-mr>i{display:block;height:4px;border-radius:2px}.rfl-lb{min-width:0;overflow:hidden;text-overflow:ellipsis;white-space:nowrap}.rfl .rfl-lb code{font-size:10.5px}
 .rfl-leak{margin-top:14px;border-left:3px solid var(--bad);padding:2px 0 2px 10px}.rfl-leak p{margin-top:4px}
 .rfl-empty{padding:28px 12px;text-align:center;color:var(--fg2)}
 @media(max-width:640px){.rfl-tb .rfl-lg{display:none}}

@@ -1,7 +1,29 @@
 /** The page's theme: whether it is dark, and the colours and patterns that the canvases draw with. */
 import { TIER_NAMES } from './kinds';
 
-const COLOURS = ['bg', 'bg2', 'bg3', 'fg', 'fg2', 'ln', 'br', 'n', 'j', 'r', 'c', 'v', 'cp', 'g', 'nt', 'jt', 'rt', 'ct', 'hx', 'bad', 'ok'] as const;
+const COLOURS = [
+  'bg',
+  'bg2',
+  'bg3',
+  'fg',
+  'fg2',
+  'ln',
+  'br',
+  'n',
+  'j',
+  'r',
+  'c',
+  'v',
+  'cp',
+  'g',
+  'nt',
+  'jt',
+  'rt',
+  'ct',
+  'hx',
+  'bad',
+  'ok'
+] as const;
 export type Colour = (typeof COLOURS)[number];
 
 export interface Palette {

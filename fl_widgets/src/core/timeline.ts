@@ -1,7 +1,7 @@
 /** The timeline tab: canvas, mouse, keys and touch, and the details card beside it. */
 import { detailsCard } from './card';
+import { Channel, channelOf, endOf } from './channels';
 import { Disposer, el, fill } from './dom';
-import { Channel, channelOf, endOf, layoutBars } from './lod';
 import { AXIS_TOP, GUTTER, OVERVIEW_HEIGHT, OVERVIEW_TOP, RIGHT_PAD, layoutTimeline, type Row, type TimelineLayout } from './layout';
 import { Kind } from './kinds';
 import type { ProfileStore } from './store';
@@ -39,6 +39,7 @@ export class TimelineView {
     measure: null
   };
   private layout: TimelineLayout = { rows: [], height: 200 };
+  private layoutRevision = -1;
   private width = 880;
   private framed = false;
   private pointerTime = 0;
@@ -106,7 +107,10 @@ export class TimelineView {
     this.width = width;
     this.node.classList.toggle('rfl-wide', this.side.hidden || this.node.clientWidth < CARD_BELOW);
     this.placeWindow();
-    this.layout = layoutTimeline(this.store);
+    if (this.layoutRevision !== this.store.revision) {
+      this.layout = layoutTimeline(this.store);
+      this.layoutRevision = this.store.revision;
+    }
     const ratio = window.devicePixelRatio || 1;
     const pixels: [number, number] = [Math.round(width * ratio), Math.round(this.layout.height * ratio)];
     if (this.canvas.width !== pixels[0] || this.canvas.height !== pixels[1]) {
@@ -287,24 +291,7 @@ export class TimelineView {
         }
       });
     }
-    return best ?? this.openCompileAt(row, t);
-  }
-
-  private openCompileAt(row: Row, t: number): number | null {
-    let found: number | null = null;
-    const c = this.store.columns;
-    const scale = { ...this.painter.scaleFor(this.width, this.state), now: this.store.now };
-    if (row.kind === 'compiles') {
-      for (const lane of row.lanes) {
-        layoutBars(c, lane, scale, {
-          bar: (_x, _w, _channel, i) => {
-            found = c.begin[i] <= t && endOf(c, i, this.store.now) >= t ? c.base + i : found;
-          },
-          column: () => undefined
-        });
-      }
-    }
-    return found;
+    return best;
   }
 
   private bind(): void {

@@ -1,10 +1,11 @@
 /** Draws the timeline on a canvas: overview, axis, lanes, memory. Knows no events and no elements. */
+import { Channel, channelOf, endOf, isOpen } from './channels';
 import { axis, formatBytes, formatScale, formatTime, scaleTop } from './format';
-import { Kind, TIER_LETTERS, TIER_NAMES, shortName } from './kinds';
+import { TIER_LETTERS, TIER_NAMES, shortName } from './kinds';
 import { AXIS_TOP, GUTTER, OVERVIEW_HEIGHT, OVERVIEW_TOP, RIGHT_PAD, type Row, type TimelineLayout } from './layout';
-import { Channel, channelOf, endOf, layoutBars, type TimeScale } from './lod';
+import { layoutBars, type TimeScale } from './lod';
 import { CHANNELS } from './overview_bins';
-import type { ProfileStore } from './store';
+import type { Gap, ProfileStore } from './store';
 import type { Palette } from './theme';
 
 export interface TimelineState {
@@ -309,8 +310,7 @@ export class TimelinePainter {
     ctx.lineWidth = 1;
     ctx.stroke();
     const name = `compile ${shortName(this.store.text(c.name[index]))}`;
-    const open = c.end[index] <= c.begin[index];
-    const full = open ? name : `${name}, ${formatTime(c.end[index] - c.begin[index])}`;
+    const full = isOpen(c, index) ? name : `${name}, ${formatTime(c.end[index] - c.begin[index])}`;
     const text = [full, name, 'compile'].find(t => this.measure(t, 10) + 12 < w);
     if (text) {
       this.text(text, x + 6, row.top + row.height / 2 + 3.5, { size: 10, fill: colour.fg });
@@ -337,42 +337,35 @@ export class TimelinePainter {
   }
 
   private memoryTop(device: string): number {
-    const curve = this.store.tables.memory_curve?.[device] ?? [];
+    const curve = this.store.memoryCurve(device);
     const most = curve.reduce((m, p) => Math.max(m, p[1]), this.store.summary.peak_bytes?.[device] ?? 0);
     return scaleTop(most);
   }
 
   private paintMemory(row: Row, state: TimelineState): void {
-    const points = this.store.tables.memory_curve?.[row.device] ?? [];
+    const points = this.store.memoryCurve(row.device);
     const ctx = this.ctx;
     const { colour } = this.palette;
     const top = this.memoryTop(row.device);
     const y = (bytes: number) => row.top + row.height - (bytes / top) * row.height;
     const end = Math.min(this.scale.b, this.store.end);
     const until = this.x(end);
-    let level = 0;
+    const first = points.findIndex(p => p[0] >= this.scale.a);
+    let level = first < 0 ? (points[points.length - 1]?.[1] ?? 0) : (points[first - 1]?.[1] ?? 0);
     ctx.beginPath();
-    ctx.moveTo(GUTTER, row.top + row.height);
-    let started = false;
-    for (const [t, bytes] of points) {
-      if (t > end) {
-        break;
-      }
-      if (t >= this.scale.a) {
-        const x = this.x(t);
-        ctx.lineTo(started ? x : GUTTER, y(level));
-        ctx.lineTo(x, y(level));
-        ctx.lineTo(x, y(bytes));
-        started = true;
-      }
-      level = bytes;
+    ctx.moveTo(GUTTER, y(level));
+    for (let i = first; i >= 0 && i < points.length && points[i][0] <= end; i++) {
+      const x = this.x(points[i][0]);
+      ctx.lineTo(x, y(level));
+      level = points[i][1];
+      ctx.lineTo(x, y(level));
     }
-    ctx.lineTo(started ? until : GUTTER, y(level));
-    ctx.lineTo(until, y(level));
+    ctx.lineTo(Math.max(GUTTER, until), y(level));
     ctx.strokeStyle = colour.br;
     ctx.lineWidth = 1.5;
     ctx.stroke();
-    ctx.lineTo(until, row.top + row.height);
+    ctx.lineTo(Math.max(GUTTER, until), row.top + row.height);
+    ctx.lineTo(GUTTER, row.top + row.height);
     ctx.closePath();
     ctx.globalAlpha = 0.14;
     ctx.fillStyle = colour.br;
@@ -394,15 +387,22 @@ export class TimelinePainter {
     }
   }
 
+  /** Hatches times whose records are not here: lost batches, and what the bounded store let go. */
   private paintGaps(layout: TimelineLayout): void {
-    for (const gap of this.store.gaps) {
+    const { columns, forgotten, gaps } = this.store;
+    const gone = forgotten > 0 && columns.length > 0 ? [{ from: 0, to: columns.begin[0], count: 0 }] : [];
+    for (const gap of [...gone, ...gaps]) {
       const x0 = Math.max(GUTTER, this.x(gap.from));
       const x1 = Math.min(this.scale.right, this.x(gap.to));
       if (x1 >= GUTTER && x0 <= this.scale.right) {
         this.ctx.fillStyle = this.palette.stripes;
         this.ctx.fillRect(x0, AXIS_TOP + 18, Math.max(2, x1 - x0), layout.height - AXIS_TOP - 24);
-        if (x1 - x0 > 60) {
-          this.text(`${gap.count} batches lost`, (x0 + x1) / 2, AXIS_TOP + 34, { align: 'center', fill: this.palette.colour.bad });
+        if (x1 - x0 > 120) {
+          this.text(gapWords(gap), (x0 + x1) / 2, AXIS_TOP + 34, {
+            align: 'center',
+            fill: this.palette.colour.fg,
+            halo: true
+          });
         }
       }
     }
@@ -419,7 +419,12 @@ export class TimelinePainter {
       this.line(x, AXIS_TOP + 18, x, layout.height - 8);
       const word = store.running ? 'now' : store.summary.state === 'cut' ? 'cut off' : 'error';
       const right = x + 8 + this.measure(word, 10.5) < this.scale.right + RIGHT_PAD;
-      this.text(word, right ? x + 5 : x - 5, layout.height - 30, { fill: colour.bad, weight: 600, align: right ? 'left' : 'right', halo: true });
+      this.text(word, right ? x + 5 : x - 5, layout.height - 30, {
+        fill: colour.bad,
+        weight: 600,
+        align: right ? 'left' : 'right',
+        halo: true
+      });
     }
     if (state.measure) {
       const [m0, m1] = [Math.min(...state.measure), Math.max(...state.measure)];
@@ -450,7 +455,7 @@ export class TimelinePainter {
       case Channel.wait:
         return `wait (${name}), ${time}${at}`;
       case Channel.compile:
-        return `compile ${name}, ${c.kind[index] === Kind.compile && c.end[index] <= c.begin[index] ? 'running' : time}`;
+        return `compile ${name}, ${isOpen(c, index) ? 'running' : time}`;
       case Channel.view:
         return `view by ${name}${at}`;
       default:
@@ -516,4 +521,11 @@ export class TimelinePainter {
     this.ctx.lineTo(x1, y1);
     this.ctx.stroke();
   }
+}
+
+function gapWords(gap: Gap): string {
+  if (gap.count === 0) {
+    return 'in the overview only';
+  }
+  return gap.from > 0 ? `${gap.count} batches lost` : 'before this page opened';
 }

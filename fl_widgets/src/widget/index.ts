@@ -8,30 +8,32 @@ interface WidgetModel {
   send(content: unknown): void;
 }
 
-/** One store for each model: a second view of the same output starts full. */
-const stores = new WeakMap<WidgetModel, ProfileStore>();
-
-function storeOf(model: WidgetModel): ProfileStore {
-  let store = stores.get(model);
-  if (!store) {
-    const made = new ProfileStore();
-    store = made;
-    stores.set(model, made);
-    model.on('msg:custom', (content, buffers) => {
-      const message = content as LiveMessage;
-      if (message && typeof message === 'object' && 'type' in message) {
-        made.receive(message, buffers);
-      }
-    });
-    model.send({ type: 'replay' });
-  }
-  return store;
+interface Widget {
+  initialize(context: { model: WidgetModel }): () => void;
+  render(context: { model: WidgetModel; el: HTMLElement }): () => void;
 }
 
-function render({ model, el }: { model: WidgetModel; el: HTMLElement }): () => void {
-  const view = new ProfileView(storeOf(model));
-  el.append(view.node);
-  return () => view.dispose();
+/** anywidget calls this once for each model, so every view of the model reads one store and starts full. */
+export default function widget(): Widget {
+  const store = new ProfileStore();
+  return {
+    initialize({ model }) {
+      const receive = (content: unknown, buffers: DataView[]) => {
+        if (content && typeof content === 'object' && 'type' in content) {
+          store.receive(content as LiveMessage, buffers);
+          if (content.type === 'end') {
+            model.send({ type: 'replay' }); // the kernel is free again: how the cell ended, and what this page missed
+          }
+        }
+      };
+      model.on('msg:custom', receive);
+      model.send({ type: 'replay' });
+      return () => model.off('msg:custom', receive);
+    },
+    render({ el }) {
+      const view = new ProfileView(store);
+      el.append(view.node);
+      return () => view.dispose();
+    }
+  };
 }
-
-export default { render };

@@ -1,6 +1,7 @@
 // common.cl - loads, stores and types that every kernel file builds on. The plugin puts these definitions
 // in front of it: T (compute type), T16 (16 lanes of it), T_FLOAT, T_F32, T_F64, T_WIDE (8 bytes), HAS_FP64,
-// GROUP (work-items in a group of data-parallel kernels).
+// GROUP (work-items in a group of data-parallel kernels), and KERNEL_<name> for the one kernel that the
+// program is built for: drivers compile whole programs, so each has one kernel.
 //
 // Kernels get each tensor as `__global char* base, ulong offset` (bytes). Called with every number 0, a
 // kernel must touch nothing: that is how a build is completed before the first real launch.

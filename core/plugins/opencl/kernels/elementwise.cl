@@ -213,9 +213,9 @@ static inline T hard_gate(T x) { return smaller(larger(x + K(3), K(0)), K(6)); }
 #define E_gelu_backward a0 * gelu_slope(a1)
 #define E_silu_backward a0 * silu_slope(a1)
 #define E_leaky_relu_backward a1 > 0 ? a0 : a0 * a2
-#define E_hardtanh_backward (a1 <= a2) | (a1 >= a3) ? K(0) : a0
+#define E_hardtanh_backward (a1 > a2) & (a1 < a3) ? a0 : K(0)
 #define E_hardsigmoid_backward (a1 > K(-3)) & (a1 < K(3)) ? a0 / K(6) : K(0)
-#define E_hardswish_backward a1 <= K(-3) ? K(0) : a1 < K(3) ? a0 * (a1 / K(3) + K(0.5)) : a0
+#define E_hardswish_backward a1 <= K(-3) ? K(0) : a1 >= K(3) ? a0 : a0 * (a1 / K(3) + K(0.5))
 #define E_softplus_backward a1 * a2 > a3 ? a0 : a0 * SIGMOID(a1 * a2)
 // a4: whether a5 is elu's result instead of its input
 #define E_elu_backward a5 <= 0 ? (a4 != 0 ? a0 * a3 * (a5 + a1 * a2) : a0 * a3 * (a1 * a2) * M_EXP(a5 * a3)) : a0 * a2
@@ -245,13 +245,16 @@ static inline T hard_gate(T x) { return smaller(larger(x + K(3), K(0)), K(6)); }
     STORE(OUT_TYPE, out + out_offset, at, (T)(EXPRESSION));                                    \
   }
 
+#ifdef KERNEL_elementwise_contiguous
 // Every operand dense, in the same order.
 __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void elementwise_contiguous(
     __global char* out, ulong out_offset, PARAMS long count) {
   const long i = get_global_id(0);
   if (i < count) COMPUTE(i, i, i, i, i, i, i)
 }
+#endif
 
+#ifdef KERNEL_elementwise_rows
 // Groups of GROUP neighbours of the innermost dimension; `blocks` groups make a row.
 __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void elementwise_rows(
     __global char* out, ulong out_offset, PARAMS long count, long blocks, layout_t lay) {
@@ -276,7 +279,9 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void elementwise_row
     COMPUTE(at + i * lay.stride[0][last], i0 + i * STRIDE_0(last), i1 + i * STRIDE_1(last), i2 + i * STRIDE_2(last),
             i3 + i * STRIDE_3(last), i4 + i * STRIDE_4(last), i5 + i * STRIDE_5(last))
 }
+#endif
 
+#ifdef KERNEL_elementwise_flat
 // Short rows: each item finds its own place.
 __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void elementwise_flat(
     __global char* out, ulong out_offset, PARAMS long count, layout_t lay) {
@@ -297,3 +302,4 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void elementwise_fla
   }
   COMPUTE(at, i0, i1, i2, i3, i4, i5)
 }
+#endif

@@ -18,6 +18,7 @@ typedef struct {
   matrix_t a, b, out, d;
 } product_t;
 
+#ifdef KERNEL_matmul_pack_a
 __kernel void matmul_pack_a(const __global char* in, ulong in_offset, __global char* packed, ulong packed_offset, product_t p) {
   if (p.k == 0) return;
   const long panel = get_global_id(0), first = get_global_id(1) * PACK_DEPTH, batch = get_global_id(2);
@@ -31,7 +32,9 @@ __kernel void matmul_pack_a(const __global char* in, ulong in_offset, __global c
       target[k * ROWS + r] = row < p.m ? (T)LOAD(TYPE, in + in_offset, place + k * p.a.column) : (T)0;
   }
 }
+#endif
 
+#ifdef KERNEL_matmul_pack_b
 __kernel void matmul_pack_b(const __global char* in, ulong in_offset, __global char* packed, ulong packed_offset, product_t p) {
   if (p.k == 0) return;
   const long panel = get_global_id(0), first = get_global_id(1) * PACK_DEPTH, batch = get_global_id(2);
@@ -50,6 +53,7 @@ __kernel void matmul_pack_b(const __global char* in, ulong in_offset, __global c
     for (long k = first; k < end; ++k)
       target[k * COLUMNS + c] = column + c < p.n ? (T)LOAD(TYPE, in + in_offset, place + k * p.b.row + c * p.b.column) : (T)0;
 }
+#endif
 
 #ifdef ADDED_TYPE
 #define ADDED_PARAMETER const __global char *added, ulong added_offset,
@@ -62,6 +66,7 @@ __kernel void matmul_pack_b(const __global char* in, ulong in_offset, __global c
 
 #define OUT_PLACE(b, r, c) ((b) * p.out.batch + (r) * p.out.row + (c) * p.out.column)
 
+#ifdef KERNEL_matmul_tiles
 __kernel void matmul_tiles(const __global char* packed_a, ulong a_offset, const __global char* packed_b, ulong b_offset,
                            __global char* out, ulong out_offset, ADDED_PARAMETER T alpha, T beta, product_t p, long chunk) {
   if (p.k == 0) return;
@@ -109,7 +114,9 @@ __kernel void matmul_tiles(const __global char* packed_a, ulong a_offset, const 
     }
   }
 }
+#endif
 
+#ifdef KERNEL_matmul_direct
 // One result a work-item; sixteen lanes where both operands are dense along k.
 __kernel void matmul_direct(const __global char* left, ulong a_offset, const __global char* right, ulong b_offset,
                             __global char* out, ulong out_offset, ADDED_PARAMETER T alpha, T beta, product_t p) {
@@ -128,7 +135,13 @@ __kernel void matmul_direct(const __global char* left, ulong a_offset, const __g
     const JOIN(T, 2) z = y.lo + y.hi;
     total = z.lo + z.hi;
   }
-  for (; k < p.k; ++k)
-    total += (T)LOAD(TYPE, left + a_offset, a_at + k * p.a.column) * (T)LOAD(TYPE, right + b_offset, b_at + k * p.b.row);
+  while (k < p.k) {  // in short chains of additions, which lose fewer digits
+    const long end = min(k + 128, p.k);
+    T part = 0;
+    for (; k < end; ++k)
+      part += (T)LOAD(TYPE, left + a_offset, a_at + k * p.a.column) * (T)LOAD(TYPE, right + b_offset, b_at + k * p.b.row);
+    total += part;
+  }
   STORE(TYPE, out + out_offset, OUT_PLACE(batch, row, column), FINISHED(total, batch, row, column));
 }
+#endif

@@ -2,7 +2,10 @@
 // defines OP_<symbol>, IN_TYPE, OUT_TYPE and FORM (0 value, 1 value and index, 2 index, 3 variance).
 // Layout `kept` has the operands input, output, indices.
 
+// Elements that one work-item reduces by themselves before joining them to its total, and how many of
+// those go one after the other into the same number: short chains of additions lose fewer digits.
 #define BLOCK 4096
+#define CHAIN 128
 
 // Dimensions of one operand.
 typedef struct {
@@ -94,9 +97,14 @@ static inline T reduce_line(const __global char* in, long place, long count, lon
     }
     total = join_lanes(lanes);
   }
-  for (; i < count; ++i) {
-    const T x = (T)LOAD(IN_TYPE, in, place + i * stride);
-    total = STEP(T, total, MAP(T, x));
+  while (i < count) {
+    const long end = min(i + CHAIN, count);
+    T part = START;
+    for (; i < end; ++i) {
+      const T x = (T)LOAD(IN_TYPE, in, place + i * stride);
+      part = STEP(T, part, MAP(T, x));
+    }
+    total = STEP(T, total, part);
   }
   return total;
 }
@@ -133,9 +141,14 @@ static inline T reduce_blocks(const __global char* in, long place, long from, lo
       STORE(OUT_TYPE, out + out_offset, kept_place(&kept, 1, result), RESULT(total, items));                         \
   }
 
+#ifdef KERNEL_reduce_rows
 REDUCE_KERNEL(reduce_rows, 1)
+#endif
+#ifdef KERNEL_reduce_strided
 REDUCE_KERNEL(reduce_strided, stride)
+#endif
 
+#ifdef KERNEL_reduce_columns
 // 16 neighbouring results at a time, for a dense innermost kept dimension of at least 16. The last group
 // of a row begins early enough to be whole; elements computed twice come out the same.
 __kernel void reduce_columns(const __global char* in, ulong in_offset, __global char* out, ulong out_offset, long results,
@@ -156,12 +169,15 @@ __kernel void reduce_columns(const __global char* in, ulong in_offset, __global 
     const long begin = (b % lines) * BLOCK;
     const long count = min((long)BLOCK, inner - begin);
     const long at = place + place_of(&outer, b / lines) + begin * stride;
-    T16 lanes = (T16)(START);
-    for (long i = 0; i < count; ++i) {
-      const T16 x = LOAD16(IN_TYPE, in + in_offset, at + i * stride);
-      lanes = STEP(T16, lanes, x);
+    for (long i = 0; i < count;) {
+      const long end = min(i + CHAIN, count);
+      T16 lanes = (T16)(START);
+      for (; i < end; ++i) {
+        const T16 x = LOAD16(IN_TYPE, in + in_offset, at + i * stride);
+        lanes = STEP(T16, lanes, x);
+      }
+      total = STEP(T16, total, lanes);
     }
-    total = STEP(T16, total, lanes);
   }
   if (splits > 1) {
     vstore16(total, 0, (__global T*)(out + out_offset) + split * results + result);
@@ -173,7 +189,9 @@ __kernel void reduce_columns(const __global char* in, ulong in_offset, __global 
   for (int lane = 0; lane < 16; ++lane)
     STORE(OUT_TYPE, out + out_offset, target + lane * kept.stride[1][last], RESULT(values[lane], items));
 }
+#endif
 
+#ifdef KERNEL_reduce_finish
 __kernel void reduce_finish(const __global char* scratch, ulong scratch_offset, __global char* out, ulong out_offset,
                             long results, long splits, long items, layout_t kept) {
   const long result = get_global_id(0);
@@ -185,6 +203,7 @@ __kernel void reduce_finish(const __global char* scratch, ulong scratch_offset, 
   }
   STORE(OUT_TYPE, out + out_offset, kept_place(&kept, 1, result), RESULT(total, items));
 }
+#endif
 #endif
 
 #if FORM == 3

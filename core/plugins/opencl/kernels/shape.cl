@@ -4,6 +4,7 @@
 #define OUT_BITS ((__global BITS*)(out + out_offset))
 #define IN_BITS ((const __global BITS*)(in + in_offset))
 
+#ifdef KERNEL_shape_copy
 __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void shape_copy(
     __global char* out, ulong out_offset, const __global char* in, ulong in_offset, long count, layout_t lay) {
   const long i = get_global_id(0);
@@ -17,6 +18,7 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void shape_copy(
   }
   OUT_BITS[to] = IN_BITS[from];
 }
+#endif
 
 #ifdef OP_triu
 #define INSIDE(row, column) ((column) - (row) >= diagonal)
@@ -24,6 +26,7 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void shape_copy(
 #define INSIDE(row, column) ((column) - (row) <= diagonal)
 #endif
 
+#ifdef KERNEL_shape_triangle
 __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void shape_triangle(
     __global char* out, ulong out_offset, const __global char* in, ulong in_offset, long count, long diagonal, layout_t lay) {
   const long i = get_global_id(0);
@@ -39,7 +42,9 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void shape_triangle(
   }
   OUT_BITS[to] = INSIDE(row, column) ? IN_BITS[from] : (BITS)0;
 }
+#endif
 
+#ifdef KERNEL_shape_cumsum
 __kernel void shape_cumsum(__global char* out, ulong out_offset, const __global char* in, ulong in_offset, long rows, long size,
                            long out_stride, long in_stride, layout_t kept) {
   const long row = get_global_id(0);
@@ -57,3 +62,4 @@ __kernel void shape_cumsum(__global char* out, ulong out_offset, const __global 
     STORE(OUT_TYPE, out + out_offset, to + i * out_stride, total);
   }
 }
+#endif

@@ -69,6 +69,7 @@ static inline T factor_of(T sum) {
 #endif
 }
 
+#ifdef KERNEL_softmax_rows
 __kernel void softmax_rows(__global char* out, ulong out_offset, const __global char* a, ulong a_offset, long rows, long size,
                            long out_stride, long a_stride, layout_t kept) {
   const long row = get_global_id(0);
@@ -90,7 +91,9 @@ __kernel void softmax_rows(__global char* out, ulong out_offset, const __global 
   for (long i = 0; i < whole; i += 16) store_lanes(out + out_offset, at + i, VALUE16(LOADED_A16(i)));
   for (long i = whole; i < size; ++i) STORE(OUT_TYPE, out + out_offset, at + i, VALUE(LOADED_A(i)));
 }
+#endif
 
+#ifdef KERNEL_softmax_strided
 __kernel void softmax_strided(__global char* out, ulong out_offset, const __global char* a, ulong a_offset, long rows, long size,
                               long out_stride, long a_stride, layout_t kept) {
   const long row = get_global_id(0);
@@ -102,6 +105,7 @@ __kernel void softmax_strided(__global char* out, ulong out_offset, const __glob
   const T factor = factor_of(sum);
   for (long i = 0; i < size; ++i) STORE(OUT_TYPE, out + out_offset, at + i * out_stride, VALUE(LOADED_A(i * a_stride)));
 }
+#endif
 #else
 #ifdef OP_softmax_backward
 #define TERM(g, y) ((g) * (y))
@@ -113,6 +117,7 @@ __kernel void softmax_strided(__global char* out, ulong out_offset, const __glob
 #define VALUE16(g, y) ((g) - M_EXP16(y) * (T16)(sum))
 #endif
 
+#ifdef KERNEL_softmax_rows
 __kernel void softmax_rows(__global char* out, ulong out_offset, const __global char* a, ulong a_offset, const __global char* b,
                            ulong b_offset, long rows, long size, long out_stride, long a_stride, long b_stride, layout_t kept) {
   const long row = get_global_id(0);
@@ -126,7 +131,9 @@ __kernel void softmax_rows(__global char* out, ulong out_offset, const __global 
   for (long i = 0; i < whole; i += 16) store_lanes(out + out_offset, at + i, VALUE16(LOADED_A16(i), LOADED_B16(i)));
   for (long i = whole; i < size; ++i) STORE(OUT_TYPE, out + out_offset, at + i, VALUE(LOADED_A(i), LOADED_B(i)));
 }
+#endif
 
+#ifdef KERNEL_softmax_strided
 __kernel void softmax_strided(__global char* out, ulong out_offset, const __global char* a, ulong a_offset, const __global char* b,
                               ulong b_offset, long rows, long size, long out_stride, long a_stride, long b_stride,
                               layout_t kept) {
@@ -138,4 +145,5 @@ __kernel void softmax_strided(__global char* out, ulong out_offset, const __glob
   for (long i = 0; i < size; ++i)
     STORE(OUT_TYPE, out + out_offset, at + i * out_stride, VALUE(LOADED_A(i * a_stride), LOADED_B(i * b_stride)));
 }
+#endif
 #endif
