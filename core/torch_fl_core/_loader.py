@@ -58,6 +58,8 @@ def load() -> ModuleType:
     global extension
     if extension is not None:
         return extension
+    if sys.platform == "linux":
+        import torch  # noqa: F401  outside the lock: the import itself calls autoload(), which takes the lock
     with _lock:
         if extension is None:
             extension = _claim()

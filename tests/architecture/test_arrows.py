@@ -33,7 +33,7 @@ def test_real_lines_are_parsed():
     )
     assert any(name.startswith(("ATen/", "torch/", "c10/")) for name in adapter)
     assert any(name.startswith("core/include/ral/") for name in adapter)
-    widgets = arrows.named_by(ROOT, ROOT / "fl_widgets/__init__.py")
+    widgets = set().union(*(arrows.named_by(ROOT, p) for p in (ROOT / "fl_widgets").glob("*.py")))
     assert any(name.startswith("anywidget") for name in widgets)
     lab = set().union(*(arrows.named_by(ROOT, p) for p in (ROOT / "labextension/src").glob("*.ts")))
     assert any(name.startswith("@jupyterlab/") for name in lab)

@@ -32,9 +32,6 @@ MIXED: dict[str, Callable[[torch.Tensor, torch.Tensor], object]] = {
     "cdist (host-run)": lambda x, o: torch.cdist(x, o),
 }
 
-# Ops that PyTorch checks before any device is asked.
-OWN_WORDING = {"conv": r"Input type \(.*\) and weight type \(.*\) should be the same"}
-
 
 @pytest.mark.parametrize("name", MIXED)
 def test_two_devices_in_one_op(device: str, ral: object, name: str) -> None:

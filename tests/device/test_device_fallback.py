@@ -41,7 +41,7 @@ def test_policy_chooses_the_tier(device: str) -> None:
         assert torch.ral.fallback_policy() == policy
         frame = recorded(lambda: x + x).kernels
         assert set(frame["tier"]) == {tier}
-        assert set(frame["op"]) == {"aten::add.Tensor"}
+        assert set(frame["op"]) == {"add"}
     torch.ral.fallback_policy("native,cpu")
     assert set(recorded(lambda: x.sort()).kernels["tier"]) == {"cpu"}
 
@@ -55,7 +55,7 @@ def test_native_alone_refuses_what_it_has_no_kernel_for(device: str) -> None:
     assert (x + 1).cpu().tolist() == [1, 2, 3]
 
 
-@pytest.mark.parametrize("bad", ["gpu", "native,native", "cpu,", "nativ"])
+@pytest.mark.parametrize("bad", ["gpu", "native,native", "cpu,cuda", "nativ"])
 def test_bad_policy_is_refused_and_changes_nothing(bad: str) -> None:
     with pytest.raises((ValueError, RuntimeError)) as caught:
         torch.ral.fallback_policy(bad)
@@ -116,15 +116,13 @@ def test_every_kernel_has_a_tier_and_a_reason(device: str) -> None:
     kernels = found.kernels
     assert len(kernels) > 20
     assert set(kernels["tier"]) <= TIERS
-    assert kernels["op"].str.match(r"aten::\w+").all(), kernels["op"].unique()
+    assert kernels["op"].str.match(r"\w+$").all(), kernels["op"].unique()
     assert (kernels["dur_us"] >= 0).all()
     assert (kernels["device"] == device).all() or (kernels["device"] == 0).all()
-    assert "aten::sort" in " ".join(kernels["op"])
-    ran = {op.split("::")[1].split(".")[0] for op in kernels["op"]}
-    assert {
-        "convolution_overrideable",
-        "convolution_backward_overrideable",
-    } & ran or "convolution" in " ".join(ran)
+    ran = {op.rstrip("_") for op in kernels["op"]}
+    assert {"convolution", "convolution_backward", "native_batch_norm", "addmm", "uniform", "sort"} <= ran, (
+        ran
+    )
     decisions = found.decisions
     assert len(decisions) > 0
     assert set(decisions["tier"]) <= TIERS

@@ -126,9 +126,9 @@ def test_out_of_memory_gives_back_the_cache_first(device: str) -> None:
     try:
         x = torch.zeros(80 * MIB, dtype=torch.uint8, device=device)
         with pytest.raises(torch.OutOfMemoryError):
-            torch.zeros(90 * MIB, dtype=torch.uint8, device=device)
+            torch.zeros(84 * MIB, dtype=torch.uint8, device=device)
         del x  # cached now
-        y = torch.zeros(90 * MIB, dtype=torch.uint8, device=device)
+        y = torch.zeros(84 * MIB, dtype=torch.uint8, device=device)
         assert y.max().item() == 0
     finally:
         torch.ral.set_per_process_memory_fraction(1.0, device)

@@ -93,7 +93,6 @@ def test_torch_version_without_an_adapter(python: Any) -> None:
         with warnings.catch_warnings(record=True) as seen:
             warnings.simplefilter("always")
             torch_fl_core._autoload()
-            torch_fl_core._autoload()
         for w in seen:
             print("WARNED", str(w.message).replace(chr(10), " "))
         try:

@@ -47,6 +47,7 @@ test('bytes are powers of 1024 with two decimals under 10 MiB', () => {
   ];
   cases.forEach(([bytes, text]) => assert.equal(formatBytes(bytes), text));
   assert.equal(formatRate(5.36 * 2 ** 20, 7130), '0.79 GB/s');
+  assert.equal(formatRate(100, 10_000), '< 0.01 GB/s');
   assert.equal(formatRate(0, 10), '');
   assert.equal(formatBytesOf(1.2 * 2 ** 30, 31 * 2 ** 30), '1.20 of 31.0 GiB');
   assert.equal(formatBytesOf(196 * 1024, 31 * 2 ** 30), '196 KiB of 31.0 GiB');

@@ -62,7 +62,7 @@ class Book:
         every = [nbformat.v4.new_code_cell(text.strip("\n")) for text in (SETUP, CHECK, *cells)]
         self.book = nbformat.v4.new_notebook(cells=every)
         self.client = NotebookClient(
-            self.book, timeout=300, kernel_name="python3", resources={"metadata": {"path": str(folder)}}
+            self.book, timeout=120, kernel_name="python3", resources={"metadata": {"path": str(folder)}}
         )
 
     def run(self) -> Book:

@@ -71,7 +71,7 @@ def test_jupyter_parts_are_installed():
     share = pathlib.Path(sys.prefix)
     extension = share / "share/jupyter/labextensions/torch-fl-lab"
     assert json.loads((extension / "package.json").read_text())["name"] == "torch-fl-lab"
-    assert json.loads((extension / "install.json").read_text())["packageName"] == "torch-fl"
+    assert json.loads((extension / "install.json").read_text())["packageName"].replace("_", "-") == "torch-fl"
     config = json.loads((share / "etc/jupyter/jupyter_server_config.d/torch_fl.json").read_text())
     assert config["ServerApp"]["jpserver_extensions"] == {"torch_fl.server": True}
     widgets = pathlib.Path(importlib.util.find_spec("fl_widgets").origin).parent

@@ -117,12 +117,23 @@ std::vector<Platform> platforms_of_driver(const std::string& path, std::string& 
   return platforms;
 }
 
-// Candidate paths of PoCL's library as PyPI's pocl-binary-distribution installs it.
+// The folder `levels` above `path`, by its name alone: links on the way are not followed.
+std::string folder_above(std::string path, int levels) {
+  for (; levels > 0; --levels) {
+    const size_t slash = path.rfind('/');
+    if (slash == std::string::npos) return ".";
+    path.resize(slash);
+  }
+  return path;
+}
+
+// Candidate paths of PoCL's library as PyPI's pocl-binary-distribution installs it: the plugin lives in
+// site-packages/torch_fl_core/plugins/opencl.
 std::vector<std::string> pocl_candidates() {
-  std::vector<std::string> found;
   const char* named = std::getenv("RAL_POCL_PATH");
   if (named && *named) return {named};
-  std::string pattern = plugin_folder() + "/../../../pyopencl/.libs/libpocl*.so*";
+  std::vector<std::string> found;
+  const std::string pattern = folder_above(plugin_folder(), 3) + "/pyopencl/.libs/libpocl*.so*";
   glob_t matches{};
   if (glob(pattern.c_str(), 0, nullptr, &matches) == 0)
     for (size_t i = 0; i < matches.gl_pathc; ++i) found.emplace_back(matches.gl_pathv[i]);

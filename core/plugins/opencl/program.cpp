@@ -10,8 +10,14 @@
 namespace ralcl {
 namespace {
 
-// Begins a cached binary; what follows must equal the header that this process would write.
+// A cached binary begins with this and the hash of what follows: drivers crash on damaged binaries.
 constexpr char kMagic[] = "ral-opencl-binary-1\n";
+
+std::string header_of(std::string_view bytes) {
+  char text[48];
+  std::snprintf(text, sizeof text, "%s%016llx\n", kMagic, static_cast<unsigned long long>(hash_text(bytes)));
+  return text;
+}
 
 std::string cache_file(uint64_t key, uint64_t second) {
   const char* folder = g_host && g_host->cache_folder ? g_host->cache_folder() : "";
@@ -28,7 +34,8 @@ void write_cache(const std::string& path, const std::string& bytes) {
   std::FILE* file = std::fopen(temporary.c_str(), "wb");
   bool good = file != nullptr;
   if (file) {
-    good = std::fwrite(kMagic, 1, sizeof kMagic - 1, file) == sizeof kMagic - 1;
+    const std::string header = header_of(bytes);
+    good = std::fwrite(header.data(), 1, header.size(), file) == header.size();
     good = good && std::fwrite(bytes.data(), 1, bytes.size(), file) == bytes.size();
     good = std::fclose(file) == 0 && good;
     if (good) good = std::rename(temporary.c_str(), path.c_str()) == 0;
@@ -40,9 +47,10 @@ void write_cache(const std::string& path, const std::string& bytes) {
 bool read_cache(const std::string& path, std::string& bytes) {
   std::string content;
   if (!read_file(path, content)) return false;
-  if (content.compare(0, sizeof kMagic - 1, kMagic) != 0) return false;
-  bytes = content.substr(sizeof kMagic - 1);
-  return true;
+  const size_t header = sizeof kMagic - 1 + 17;
+  if (content.size() <= header) return false;
+  bytes = content.substr(header);
+  return content.compare(0, header, header_of(bytes)) == 0;
 }
 
 std::string build_log(Device& device, cl_program program) {

@@ -92,8 +92,8 @@ def check_call(kernel: Kernel, name: str, args: list[object], what: str) -> None
         native = call_reference(name, dense)
         exact = call_reference(name, [upcast(a) for a in dense])
     except (RuntimeError, NotImplementedError) as error:
-        if "not implemented" in str(error) or "not supported" in str(error):
-            return  # PyTorch has no such kernel to compare with
+        if any(text in str(error) for text in ("not implemented", "not supported", "primitive descriptor")):
+            return  # PyTorch's CPU backend has no kernel for this form to compare with
         raise
     got = kernel.run(args, [poisoned(t) for t in native])
     for g, n, e in zip(got, native, exact, strict=True):
@@ -190,11 +190,12 @@ CASTS = ["bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat1
 
 @pytest.mark.parametrize("source", CASTS)
 def test_casts(plugin: Plugin, entries: dict[str, dict[str, object]], source: str) -> None:
-    """copy and _to_copy from one type to each other one."""
+    """copy and _to_copy from one type to others."""
     values = torch.tensor([0, 1, 2, 3, 100, 7]) if source in ("bool", "uint8") else torch.tensor([0, -1, 2, -3, 100, 7])
     src = values.to(getattr(torch, source))
     copy, cast = Kernel(plugin, 0, entries["copy"]), Kernel(plugin, 0, entries["_to_copy"])
-    for target in CASTS:
+    at = CASTS.index(source)
+    for target in CASTS if EVERYTHING else [CASTS[(at + step) % len(CASTS)] for step in (0, 1, 3, 6)]:
         if "float64" in (source, target) and not plugin.info().flags & FP64:
             continue
         dst = torch.zeros(4, 6, dtype=getattr(torch, target))

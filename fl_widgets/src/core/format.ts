@@ -56,7 +56,8 @@ export function formatBytesOf(part: number, whole: number): string {
 
 /** Bytes in `us` microseconds as `GB/s`, powers of 1000. */
 export function formatRate(bytes: number, us: number): string {
-  return us > 0 && bytes > 0 ? `${(bytes / us / 1e3).toFixed(2)} GB/s` : '';
+  const rate = us > 0 && bytes > 0 ? bytes / us / 1e3 : 0;
+  return rate > 0 ? `${rate < 0.01 ? '< 0.01' : rate.toFixed(2)} GB/s` : '';
 }
 
 /** `55 %`, one decimal under 10 %, `< 0.1 %`; `share` is 0 to 1. */

@@ -111,7 +111,7 @@ export class LinesView {
       el('td.num.mut', {}, String(row.line)),
       el('td.src', { title: source.trim() }, source.trim()),
       time(row.time_us, true),
-      el('td', {}, tierBar(tiers, most, 150, 12)),
+      el('td', {}, tierBar(tiers, most, 130, 12)),
       el(row.time_us > 0 ? 'td.num' : 'td.num.mut', {}, row.time_us > 0 ? formatShare(row.time_us / total) : 'none'),
       time(row.copy_us),
       time(row.wait_us),

@@ -71,6 +71,8 @@ static inline T softplus_of(T x, T beta, T threshold) {
   return z > threshold ? x : M_LOG1P(M_EXP(z)) / beta;
 }
 
+static inline T softplus_slope(T grad, T z) { return grad * z / (z + K(1)); }
+
 static inline T lerp_of(T a, T b, T w) {
   const T d = b - a;
   return fabs(w) < K(0.5) ? a + w * d : b - d * (K(1) - w);
@@ -216,7 +218,7 @@ static inline T hard_gate(T x) { return smaller(larger(x + K(3), K(0)), K(6)); }
 #define E_hardtanh_backward (a1 > a2) & (a1 < a3) ? a0 : K(0)
 #define E_hardsigmoid_backward (a1 > K(-3)) & (a1 < K(3)) ? a0 / K(6) : K(0)
 #define E_hardswish_backward a1 <= K(-3) ? K(0) : a1 >= K(3) ? a0 : a0 * (a1 / K(3) + K(0.5))
-#define E_softplus_backward a1 * a2 > a3 ? a0 : a0 * SIGMOID(a1 * a2)
+#define E_softplus_backward a1 * a2 > a3 ? a0 : softplus_slope(a0, M_EXP(a1 * a2))
 // a4: whether a5 is elu's result instead of its input
 #define E_elu_backward a5 <= 0 ? (a4 != 0 ? a0 * a3 * (a5 + a1 * a2) : a0 * a3 * (a1 * a2) * M_EXP(a5 * a3)) : a0 * a2
 #else
