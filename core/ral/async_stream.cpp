@@ -23,8 +23,13 @@ constexpr uint64_t kCollectEvery = 32;  // launches between two looks at what ha
 }  // namespace
 
 Stream::Impl::Impl(Stream& stream)
-    : owner(stream), device(stream.device()), plugin(device.plugin()), plugin_index(device.plugin_index()), slots(kFirstSlots) {
+    : owner(stream),
+      device(stream.device()),
+      plugin(device.plugin()),
+      plugin_index(device.plugin_index()),
+      slots(kFirstSlots) {
   if (plugin.stream) mode = plugin.event ? Mode::Events : Mode::Queued;
+  if (plugin.event && !plugin.event->times) device_times = DeviceTimes::No;
 }
 
 // ---- Bookkeeping, with `ring` held ----
@@ -70,12 +75,17 @@ void Stream::Impl::finish(InFlight& work, ral_status status) {
   if (status != RAL_SUCCESS) {
     const std::string detail = device.last_error();
     if (status == RAL_ERROR_DEVICE_LOST) device_lost_notice(device);
-    set_poison(status, describe(work.kernel, work.note) + " failed on " + device_title(device) + (detail.empty() ? "" : ": " + detail));
+    set_poison(status, describe(work.kernel, work.note) + " failed on " + device_title(device) +
+                           (detail.empty() ? "" : ": " + detail));
   }
   if (!work.traced && !work.mark) return;
-  if (work.event && plugin.event->times &&
-      plugin.event->times(plugin_index, work.event, &work.queued, &work.start, &work.end) != RAL_SUCCESS)
-    work.queued = work.start = work.end = 0;
+  if (work.event) {
+    const bool given = plugin.event->times && plugin.event->times(plugin_index, work.event, &work.queued, &work.start,
+                                                                  &work.end) == RAL_SUCCESS;
+    if (!given) work.queued = work.start = work.end = 0;
+    if (given || status == RAL_SUCCESS)
+      device_times.store(given ? DeviceTimes::Yes : DeviceTimes::No, std::memory_order_relaxed);
+  }
   if (work.mark) work.mark->time_ns.store(work.end ? work.end : trace::now(), std::memory_order_release);
 }
 
@@ -83,7 +93,8 @@ void Stream::Impl::retire(InFlight& work) noexcept {
   if (work.traced) emit_work(work);
   if (work.event) {
     const ral_status status = plugin.event->release(plugin_index, work.event);
-    if (status != RAL_SUCCESS) log(RAL_LOG_WARNING, device_title(device) + ": an event could not be released: " + code_name(status));
+    if (status != RAL_SUCCESS)
+      log(RAL_LOG_WARNING, device_title(device) + ": an event could not be released: " + code_name(status));
   }
   work.event = nullptr;
   work.mark.reset();
@@ -184,7 +195,8 @@ uint64_t Stream::Impl::submitted_work(ral_event event, ral_kernel kernel, const 
 }
 
 void Stream::Impl::make_room() {
-  if (device.lost()) throw Error(RAL_ERROR_DEVICE_LOST, device_title(device) + " is lost; its memory and work are gone");
+  if (device.lost())
+    throw Error(RAL_ERROR_DEVICE_LOST, device_title(device) + " is lost; its memory and work are gone");
   if (devices_forked() || devices_closed()) require_devices();
   const auto in_flight = [this] {
     std::lock_guard<std::mutex> guard(ring);
@@ -214,7 +226,8 @@ void Stream::Impl::settle(uint64_t sequence) noexcept {
   const ral_event event = slot(sequence).event;
   const uint64_t known = event ? sequence : submitted.load(std::memory_order_relaxed);
   guard.unlock();
-  const ral_status status = event ? plugin.event->synchronize(plugin_index, event) : plugin.stream->synchronize(plugin_index, owner.native());
+  const ral_status status =
+      event ? plugin.event->synchronize(plugin_index, event) : plugin.stream->synchronize(plugin_index, owner.native());
   guard.lock();
   InFlight& work = slot(sequence);
   --work.pins;
@@ -237,19 +250,31 @@ uint64_t Stream::Impl::record(bool timing, std::shared_ptr<EventMark>* mark) {
   if (!timing) return submitted.load(std::memory_order_acquire);
   make_room();
   *mark = std::make_shared<EventMark>();
+  if (mode == Mode::Queued || (mode == Mode::Events && device_times.load() == DeviceTimes::No)) {
+    // Only the host has a clock, so it must be there when the work before the event ends.
+    const uint64_t last = submitted.load(std::memory_order_acquire);
+    settle(last);
+    (*mark)->time_ns.store(trace::now(), std::memory_order_release);
+    return last;
+  }
+  const bool was_idle = completed.load() >= submitted.load();
   ral_event event = nullptr;
   if (mode == Mode::Events) device.check(plugin.event->record(plugin_index, owner.native(), &event), "event record");
-  return submitted_work(event, nullptr, WorkNote(), nullptr, *mark);
+  const uint64_t sequence = submitted_work(event, nullptr, WorkNote(), nullptr, *mark);
+  // Learn at once whether there are times, where that costs next to nothing.
+  if (was_idle && mode == Mode::Events && device_times.load() == DeviceTimes::Unknown) settle(sequence);
+  return sequence;
 }
 
 // ---- Public ----
 
-Stream::Stream(Device& device, int64_t id, ral_stream native) : device_(device), id_(id), native_(native), impl_(new Impl(*this)) {}
+Stream::Stream(Device& device, int64_t id, ral_stream native)
+    : device_(device), id_(id), native_(native), impl_(new Impl(*this)) {}
 
 Stream::~Stream() = default;
 
-uint64_t Stream::launch(ral_kernel kernel, const ral_value* args, uint32_t arg_count, const ral_value* outs, uint32_t out_count,
-                        const ral_tensor* workspace, const WorkNote& note) {
+uint64_t Stream::launch(ral_kernel kernel, const ral_value* args, uint32_t arg_count, const ral_value* outs,
+                        uint32_t out_count, const ral_tensor* workspace, const WorkNote& note) {
   Impl& s = *impl_;
   std::lock_guard<std::mutex> order(s.submit);
   s.make_room();
@@ -258,8 +283,9 @@ uint64_t Stream::launch(ral_kernel kernel, const ral_value* args, uint32_t arg_c
   if (traced) surroundings = trace::make(note.kind);
   static const ral_tensor kNoWorkspace = {};
   ral_event done = nullptr;
-  const ral_status status = s.plugin.kernel->launch(s.plugin_index, kernel, native_, args, arg_count, outs, out_count,
-                                                    workspace ? workspace : &kNoWorkspace, s.mode == Impl::Mode::Events ? &done : nullptr);
+  const ral_status status =
+      s.plugin.kernel->launch(s.plugin_index, kernel, native_, args, arg_count, outs, out_count,
+                              workspace ? workspace : &kNoWorkspace, s.mode == Impl::Mode::Events ? &done : nullptr);
   if (__builtin_expect(status != RAL_SUCCESS, 0)) {
     if (status == RAL_ERROR_DEVICE_LOST) device_lost_notice(device_);
     const std::string op = kernel_op_name(kernel);
@@ -270,7 +296,8 @@ uint64_t Stream::launch(ral_kernel kernel, const ral_value* args, uint32_t arg_c
 
 // The three copies differ in the plugin's call and in what memcpy would do instead.
 template <typename PluginCopy, typename HostCopy>
-static uint64_t copy_work(Stream::Impl& s, const WorkNote& note, const char* what, bool offered, PluginCopy plugin_copy, HostCopy host_copy) {
+static uint64_t copy_work(Stream::Impl& s, const WorkNote& note, const char* what, bool offered, PluginCopy plugin_copy,
+                          HostCopy host_copy) {
   std::lock_guard<std::mutex> order(s.submit);
   s.make_room();
   ral_trace_record surroundings;
@@ -290,7 +317,8 @@ static uint64_t copy_work(Stream::Impl& s, const WorkNote& note, const char* wha
   return s.submitted_work(nullptr, nullptr, note, traced ? &surroundings : nullptr, nullptr);
 }
 
-uint64_t Stream::copy_from_host(ral_handle dst, uint64_t dst_offset, const void* src, uint64_t bytes, const WorkNote& note) {
+uint64_t Stream::copy_from_host(ral_handle dst, uint64_t dst_offset, const void* src, uint64_t bytes,
+                                const WorkNote& note) {
   Impl& s = *impl_;
   const auto call = s.plugin.memory->copy_from_host;
   return copy_work(
@@ -308,8 +336,8 @@ uint64_t Stream::copy_to_host(void* dst, ral_handle src, uint64_t src_offset, ui
       [&] { std::memcpy(dst, static_cast<char*>(device_.pool().host_address(src)) + src_offset, bytes); });
 }
 
-uint64_t Stream::copy_on_device(ral_handle dst, uint64_t dst_offset, ral_handle src, uint64_t src_offset, uint64_t bytes,
-                                const WorkNote& note) {
+uint64_t Stream::copy_on_device(ral_handle dst, uint64_t dst_offset, ral_handle src, uint64_t src_offset,
+                                uint64_t bytes, const WorkNote& note) {
   Impl& s = *impl_;
   const auto call = s.plugin.memory->copy_on_device;
   return copy_work(

@@ -24,7 +24,8 @@ Stream& Device::new_stream(int priority) {
   const int64_t id = all.count.load();
   if (id >= kMaxStreams) {
     if (plugin_->stream) plugin_->stream->destroy(plugin_index_, native);
-    throw Error(RAL_ERROR_INVALID_ARGUMENT, device_title(*this) + " already has " + std::to_string(kMaxStreams) + " streams");
+    throw Error(RAL_ERROR_INVALID_ARGUMENT,
+                device_title(*this) + " already has " + std::to_string(kMaxStreams) + " streams");
   }
   Stream* stream = new Stream(*this, id, native);
   all.table[id].store(stream, std::memory_order_release);
@@ -38,8 +39,9 @@ Stream* Device::try_stream(int64_t id) noexcept {
 
 Stream& Device::stream(int64_t id) {
   if (Stream* found = try_stream(id)) return *found;
-  throw Error(RAL_ERROR_INVALID_ARGUMENT,
-              "stream " + std::to_string(id) + " of " + device_title(*this) + " does not exist; it has streams 0 to " + std::to_string(streams_->count.load() - 1));
+  throw Error(RAL_ERROR_INVALID_ARGUMENT, "stream " + std::to_string(id) + " of " + device_title(*this) +
+                                              " does not exist; it has streams 0 to " +
+                                              std::to_string(streams_->count.load() - 1));
 }
 
 void Device::synchronize() {
@@ -69,7 +71,9 @@ void Device::check(ral_status code, const char* what) const {
   throw Error(code, std::string(what) + " on " + device_title(*this) + (detail.empty() ? "" : ": " + detail));
 }
 
-std::string device_title(const Device& device) { return "ral:" + std::to_string(device.index()) + " (" + device.info().name + ")"; }
+std::string device_title(const Device& device) {
+  return "ral:" + std::to_string(device.index()) + " (" + device.info().name + ")";
+}
 
 bool needs_host_copies(const Device& device) noexcept {
   const ral_memory_table& table = *device.plugin().memory;

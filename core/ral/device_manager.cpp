@@ -66,8 +66,10 @@ std::string mark_of(const ral_device_info& info) {
     const bool upper = *c >= 'A' && *c <= 'Z', lower = *c >= 'a' && *c <= 'z';
     if (!upper && !lower) continue;
     const char wanted_shift = static_cast<char>('a' - 'A');
-    if (letters.empty()) letters += lower ? static_cast<char>(*c - wanted_shift) : *c;
-    else letters += upper ? static_cast<char>(*c + wanted_shift) : *c;
+    if (letters.empty())
+      letters += lower ? static_cast<char>(*c - wanted_shift) : *c;
+    else
+      letters += upper ? static_cast<char>(*c + wanted_shift) : *c;
   }
   return letters.empty() ? "??" : letters;
 }
@@ -88,7 +90,8 @@ std::vector<Candidate> visible(const std::vector<Candidate>& all) {
     char* end = nullptr;
     const long index = std::strtol(word.c_str(), &end, 10);
     if (word.empty() || *end || index < 0 || index >= static_cast<long>(all.size())) {
-      log(RAL_LOG_WARNING, "RAL_VISIBLE_DEVICES: \"" + word + "\" is no index of the " + std::to_string(all.size()) + " devices found; left out");
+      log(RAL_LOG_WARNING, "RAL_VISIBLE_DEVICES: \"" + word + "\" is no index of the " + std::to_string(all.size()) +
+                               " devices found; left out");
       continue;
     }
     chosen.push_back(all[static_cast<size_t>(index)]);
@@ -124,20 +127,22 @@ std::string status_text(size_t longest_reason) {
     for (ral_dtype t = 0; t < RAL_DTYPE_COUNT; ++t)
       if (info.dtype_mask >> t & 1) dtypes += (dtypes.empty() ? "" : ", ") + text(dtype_name(t));
     const char* state = d.lost() ? "LOST" : d.used() ? "LOADED" : "READY";
-    out += std::string(i ? ", " : "") + "{\"id\": \"ral:" + std::to_string(i) + "\", \"index\": " + std::to_string(i) + ", \"kind\": \"" +
-           kind_text(info.kind) + "\", \"name\": " + text(info.name) + ", \"vendor\": " + text(info.vendor) + ", \"mark\": " + text(d.mark()) +
-           ", \"driver\": " + text(info.driver) + ", \"memory_total\": " + std::to_string(info.total_memory) + ", \"dtypes\": [" + dtypes +
-           "], \"plugin\": " + text(d.plugin().name ? d.plugin().name : "") + ", \"plugin_version\": " +
-           text(d.plugin().version ? d.plugin().version : "") + ", \"status\": \"" + state + "\", \"host_visible\": " +
-           (d.host_visible() ? "true" : "false") + "}";
+    out += std::string(i ? ", " : "") + "{\"id\": \"ral:" + std::to_string(i) + "\", \"index\": " + std::to_string(i) +
+           ", \"kind\": \"" + kind_text(info.kind) + "\", \"name\": " + text(info.name) +
+           ", \"vendor\": " + text(info.vendor) + ", \"mark\": " + text(d.mark()) +
+           ", \"driver\": " + text(info.driver) + ", \"memory_total\": " + std::to_string(info.total_memory) +
+           ", \"dtypes\": [" + dtypes + "], \"plugin\": " + text(d.plugin().name ? d.plugin().name : "") +
+           ", \"plugin_version\": " + text(d.plugin().version ? d.plugin().version : "") + ", \"status\": \"" + state +
+           "\", \"host_visible\": " + (d.host_visible() ? "true" : "false") + "}";
   }
   out += "], \"plugins\": [";
   bool first = true;
   for (const PluginReport& r : DeviceManager::get().plugins()) {
     std::string missing;
     for (const std::string& name : r.missing) missing += (missing.empty() ? "" : ", ") + text(name);
-    out += std::string(first ? "" : ", ") + "{\"name\": " + text(r.name) + ", \"version\": " + text(r.version) + ", \"path\": " + text(r.path) +
-           ", \"status\": \"" + plugin_status_name(r.status) + "\", \"reason\": " + text(r.reason.substr(0, longest_reason)) + ", \"missing\": [" + missing + "]}";
+    out += std::string(first ? "" : ", ") + "{\"name\": " + text(r.name) + ", \"version\": " + text(r.version) +
+           ", \"path\": " + text(r.path) + ", \"status\": \"" + plugin_status_name(r.status) +
+           "\", \"reason\": " + text(r.reason.substr(0, longest_reason)) + ", \"missing\": [" + missing + "]}";
     first = false;
   }
   return out + "]}";
@@ -178,7 +183,8 @@ class DeviceBuilder {
     Manager& m = manager();
     const int index = m.slot_count.load();
     if (index >= kMaxDevices) {
-      log(RAL_LOG_WARNING, std::string("device \"") + candidate.info.name + "\" is not used: all " + std::to_string(kMaxDevices) + " slots are taken");
+      log(RAL_LOG_WARNING, std::string("device \"") + candidate.info.name + "\" is not used: all " +
+                               std::to_string(kMaxDevices) + " slots are taken");
       return;
     }
     Device* device = new Device;
@@ -256,7 +262,8 @@ void take_arrivals() {
   for (LoadedPlugin* plugin : m.plugins) {
     const size_t before = plugin->devices.size();
     find_devices(*plugin);
-    for (size_t i = before; i < plugin->devices.size(); ++i) DeviceBuilder::add({plugin, plugin->devices[i].first, plugin->devices[i].second});
+    for (size_t i = before; i < plugin->devices.size(); ++i)
+      DeviceBuilder::add({plugin, plugin->devices[i].first, plugin->devices[i].second});
   }
   publish_status();
 }
@@ -285,9 +292,13 @@ Device& DeviceManager::device(int index) {
   need_devices();
   if (Device* found = try_device(index)) return *found;
   std::string text = "device index " + std::to_string(index) + " out of range: ";
-  text += slots() == 0 ? "no ral device was found" : slots() == 1 ? "there is 1 ral device, ral:0" : "there are " + std::to_string(slots()) + " ral devices, ral:0 to ral:" + std::to_string(slots() - 1);
+  text += slots() == 0 ? "no ral device was found"
+          : slots() == 1
+              ? "there is 1 ral device, ral:0"
+              : "there are " + std::to_string(slots()) + " ral devices, ral:0 to ral:" + std::to_string(slots() - 1);
   for (const PluginReport& r : plugins())
-    if (slots() == 0 && !r.reason.empty()) text += "; plugin " + r.name + " is " + plugin_status_name(r.status) + ": " + r.reason;
+    if (slots() == 0 && !r.reason.empty())
+      text += "; plugin " + r.name + " is " + plugin_status_name(r.status) + ": " + r.reason;
   throw Error(RAL_ERROR_INVALID_ARGUMENT, text);
 }
 
@@ -312,7 +323,8 @@ std::vector<PluginReport> DeviceManager::plugins() {
     out.push_back(report);
   }
   out.insert(out.end(), m.reports.begin(), m.reports.end());
-  std::stable_sort(out.begin(), out.end(), [](const PluginReport& a, const PluginReport& b) { return a.name < b.name; });
+  std::stable_sort(out.begin(), out.end(),
+                   [](const PluginReport& a, const PluginReport& b) { return a.name < b.name; });
   return out;
 }
 
@@ -336,7 +348,8 @@ std::vector<std::string> DeviceManager::search_path() const {
 void DeviceManager::set_own_folder(const std::string& folder) {
   Manager& m = manager();
   std::lock_guard<std::recursive_mutex> guard(m.mutex);
-  if (discovered() && folder != m.own_folder) throw Error(RAL_ERROR_INVALID_ARGUMENT, "set_own_folder(\"" + folder + "\") after plugins were searched for");
+  if (discovered() && folder != m.own_folder)
+    throw Error(RAL_ERROR_INVALID_ARGUMENT, "set_own_folder(\"" + folder + "\") after plugins were searched for");
   m.own_folder = folder;
 }
 
@@ -363,7 +376,8 @@ void require_devices() {
     throw Error(RAL_ERROR_INVALID_ARGUMENT,
                 "ral devices cannot be used in a forked child: their drivers do not survive fork(). Start workers with "
                 "multiprocessing's \"spawn\" or \"forkserver\" method, or keep to CPU tensors in them");
-  if (devices_closed()) throw Error(RAL_ERROR_INVALID_ARGUMENT, "ral devices cannot be used any more: the process is ending");
+  if (devices_closed())
+    throw Error(RAL_ERROR_INVALID_ARGUMENT, "ral devices cannot be used any more: the process is ending");
 }
 
 template <typename F>

@@ -12,8 +12,8 @@ bool devices_closed() noexcept;
 // Throws an Error in a forked child, or after the devices were closed.
 void require_devices();
 
-void reap_all() noexcept;       // collect finished work into the trace
-void drain_all() noexcept;      // wait for all queues; errors stay with their streams
+void reap_all() noexcept;        // collect finished work into the trace
+void drain_all() noexcept;       // wait for all queues; errors stay with their streams
 void refresh_gauges() noexcept;  // copy the pools' numbers into the trace file
 // Registers the handler that runs in forked children; once.
 void watch_forks();

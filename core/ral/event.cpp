@@ -49,7 +49,8 @@ double Event::elapsed_since(const Event& start) const {
     };
     if (!event.recorded()) fail("was never recorded");
     if (!event.impl_->mark) fail("was made without timing (enable_timing=True)");
-    if (!event.query() || !event.impl_->mark->time_ns.load(std::memory_order_acquire)) fail("is not finished; synchronize() it first");
+    if (!event.query() || !event.impl_->mark->time_ns.load(std::memory_order_acquire))
+      fail("is not finished; synchronize() it first");
     return event.impl_->mark->time_ns.load(std::memory_order_acquire);
   };
   const int64_t begin = moment(start, "start");

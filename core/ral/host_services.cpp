@@ -112,7 +112,9 @@ const char* cache_folder(int slot) {
 // Plain C callbacks that know their slot.
 template <int I>
 struct Callbacks {
-  static void log(ral_log_level level, const char* text) { ral::log(level, slot_of(I).name + ": " + (text ? text : "")); }
+  static void log(ral_log_level level, const char* text) {
+    ral::log(level, slot_of(I).name + ": " + (text ? text : ""));
+  }
   static uint64_t compile_begin(int32_t device, const char* what) { return ral::compile_begin(I, device, what); }
   static void device_lost(int32_t device, const char* reason) { plugin_device_lost(I, device, reason); }
   static void device_arrived() { plugin_device_arrived(I); }

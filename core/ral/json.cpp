@@ -64,8 +64,14 @@ class Reader {
       case '{': return object(out, depth);
       case '[': return array(out, depth);
       case '"': out->kind = Kind::String; return string(&out->string);
-      case 't': out->kind = Kind::Bool; out->boolean = true; return word("true");
-      case 'f': out->kind = Kind::Bool; out->boolean = false; return word("false");
+      case 't':
+        out->kind = Kind::Bool;
+        out->boolean = true;
+        return word("true");
+      case 'f':
+        out->kind = Kind::Bool;
+        out->boolean = false;
+        return word("false");
       case 'n': out->kind = Kind::Null; return word("null");
       default: return number(out);
     }
@@ -153,7 +159,9 @@ class Reader {
     const char c = peek();
     ++at_;
     switch (c) {
-      case '"': case '\\': case '/': out->push_back(c); return true;
+      case '"':
+      case '\\':
+      case '/': out->push_back(c); return true;
       case 'b': out->push_back('\b'); return true;
       case 'f': out->push_back('\f'); return true;
       case 'n': out->push_back('\n'); return true;
@@ -167,7 +175,10 @@ class Reader {
     *out = 0;
     for (int i = 0; i < 4; ++i, ++at_) {
       const char c = peek();
-      const int digit = c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+      const int digit = c >= '0' && c <= '9'   ? c - '0'
+                        : c >= 'a' && c <= 'f' ? c - 'a' + 10
+                        : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                               : -1;
       if (digit < 0) return fail("expected four hex digits");
       *out = *out * 16 + static_cast<uint32_t>(digit);
     }

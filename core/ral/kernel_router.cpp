@@ -42,8 +42,10 @@ Policy parse_policy(const std::string& order, bool strict) {
     for (Tier known : {Tier::Native, Tier::Jit, Tier::Reference, Tier::Cpu})
       if (word == tier_name(known)) tier = known;
     if (tier == Tier::None)
-      throw Error(RAL_ERROR_INVALID_ARGUMENT, "fallback policy \"" + order + "\": \"" + word + "\" is no tier; the tiers are native, jit, reference, cpu");
-    if (policy.allows(tier)) throw Error(RAL_ERROR_INVALID_ARGUMENT, "fallback policy \"" + order + "\": \"" + word + "\" appears twice");
+      throw Error(RAL_ERROR_INVALID_ARGUMENT, "fallback policy \"" + order + "\": \"" + word +
+                                                  "\" is no tier; the tiers are native, jit, reference, cpu");
+    if (policy.allows(tier))
+      throw Error(RAL_ERROR_INVALID_ARGUMENT, "fallback policy \"" + order + "\": \"" + word + "\" appears twice");
     policy.order.push_back(tier);
   }
   return policy;
@@ -78,7 +80,8 @@ Miss misfit(const NativeKernel& kernel, int device_rank, const Operand* operands
       return {1, std::string("dtype ") + dtype_name(operands[i].dtype) + " not in supported_dtypes"};
   const int most = std::min(kernel.max_rank, device_rank);
   for (size_t i = 0; i < count; ++i) {
-    if (operands[i].rank > most) return {2, "rank " + std::to_string(operands[i].rank) + " > max_shape_rank " + std::to_string(most)};
+    if (operands[i].rank > most)
+      return {2, "rank " + std::to_string(operands[i].rank) + " > max_shape_rank " + std::to_string(most)};
     if (operands[i].rank < kernel.min_rank)
       return {2, "rank " + std::to_string(operands[i].rank) + " < min_shape_rank " + std::to_string(kernel.min_rank)};
   }
@@ -86,7 +89,8 @@ Miss misfit(const NativeKernel& kernel, int device_rank, const Operand* operands
     if (!operands[i].contiguous) return {3, "non-contiguous"};
   for (size_t i = 0; kernel.max_elements > 0 && i < count; ++i)
     if (operands[i].elements > kernel.max_elements)
-      return {4, std::to_string(operands[i].elements) + " elements > max_elements " + std::to_string(kernel.max_elements)};
+      return {4,
+              std::to_string(operands[i].elements) + " elements > max_elements " + std::to_string(kernel.max_elements)};
   return {5, ""};
 }
 
@@ -151,7 +155,8 @@ void KernelRouter::set_policy(const std::string& order, bool strict) {
 
 uint64_t KernelRouter::generation() const noexcept { return state().generation.load(std::memory_order_acquire); }
 
-bool KernelRouter::load_manifest(Device& device, const std::string& json, const std::string& folder, std::vector<std::string>* problems) {
+bool KernelRouter::load_manifest(Device& device, const std::string& json, const std::string& folder,
+                                 std::vector<std::string>* problems) {
   std::vector<std::string> own;
   std::vector<std::string>& said = problems ? *problems : own;
   std::vector<ManifestEntry> entries;
@@ -159,15 +164,17 @@ bool KernelRouter::load_manifest(Device& device, const std::string& json, const 
 
   Table table;
   const ral_kernel_table* kernels = device.plugin().kernel;
-  if (!kernels && !entries.empty()) said.push_back(std::to_string(entries.size()) + " entries left out: the plugin has no kernel table");
+  if (!kernels && !entries.empty())
+    said.push_back(std::to_string(entries.size()) + " entries left out: the plugin has no kernel table");
   for (const ManifestEntry& entry : entries) {
     if (!kernels) break;
     ral_kernel handle = nullptr;
-    const ral_status status = kernels->resolve(device.plugin_index(), entry.op_name.c_str(), entry.path.c_str(), entry.symbol.c_str(),
-                                               entry.dialect.c_str(), &handle);
+    const ral_status status = kernels->resolve(device.plugin_index(), entry.op_name.c_str(), entry.path.c_str(),
+                                               entry.symbol.c_str(), entry.dialect.c_str(), &handle);
     if (status != RAL_SUCCESS) {
       const std::string detail = device.last_error();
-      said.push_back(entry.op_name + " (" + entry.symbol + " in " + entry.path + "): not resolved, " + code_name(status) + (detail.empty() ? "" : ": " + detail));
+      said.push_back(entry.op_name + " (" + entry.symbol + " in " + entry.path + "): not resolved, " +
+                     code_name(status) + (detail.empty() ? "" : ": " + detail));
       continue;
     }
     auto* kernel = new NativeKernel;  // callers keep pointers: never freed
@@ -184,7 +191,8 @@ bool KernelRouter::load_manifest(Device& device, const std::string& json, const 
     table[entry.op_name].push_back(kernel);
   }
   for (auto& item : table)
-    std::stable_sort(item.second.begin(), item.second.end(), [](const NativeKernel* a, const NativeKernel* b) { return a->cost < b->cost; });
+    std::stable_sort(item.second.begin(), item.second.end(),
+                     [](const NativeKernel* a, const NativeKernel* b) { return a->cost < b->cost; });
 
   State& s = state();
   std::unique_lock<std::shared_mutex> guard(s.mutex);

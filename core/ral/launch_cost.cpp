@@ -23,7 +23,8 @@ constexpr double kTypical = 45e-6;  // seconds; a CPU driver's queue, where noth
 // Blocks that go back whatever happens.
 class Scratch {
  public:
-  Scratch(Device& device, size_t bytes) : device_(device), block_(device.pool().allocate(bytes, device.default_stream())) {}
+  Scratch(Device& device, size_t bytes)
+      : device_(device), block_(device.pool().allocate(bytes, device.default_stream())) {}
   ~Scratch() { device_.pool().free(block_); }
   Scratch(const Scratch&) = delete;
   Scratch& operator=(const Scratch&) = delete;
@@ -67,7 +68,9 @@ double measure(Device& device, const char* op, bool two_inputs, const NativeKern
   const ral_kernel_table& table = *device.plugin().kernel;
   const uint32_t count = static_cast<uint32_t>(args.size());
   if (table.workspace_size)
-    device.check(table.workspace_size(device.plugin_index(), kernel.handle, args.data(), count, &out.value, 1, &workspace_bytes), op);
+    device.check(
+        table.workspace_size(device.plugin_index(), kernel.handle, args.data(), count, &out.value, 1, &workspace_bytes),
+        op);
   if (workspace_bytes) return kTypical;
   Stream& stream = device.default_stream();
   std::vector<double> seconds;

@@ -23,7 +23,8 @@ const json::Value& schema() {
   static const json::Value* const parsed = [] {
     auto* value = new json::Value;
     std::string problem;
-    if (!json::parse(manifest_schema(), value, &problem)) throw Error(RAL_ERROR_INTERNAL, "kernel_manifest.schema.json: " + problem);
+    if (!json::parse(manifest_schema(), value, &problem))
+      throw Error(RAL_ERROR_INTERNAL, "kernel_manifest.schema.json: " + problem);
     return value;
   }();
   return *parsed;
@@ -114,7 +115,8 @@ bool read_manifest(const std::string& text, const std::string& folder, std::vect
     wrong.clear();
     json::validate(item, entry_schema(), "", &wrong);
     const json::Value* name = item.find("op_name");
-    const std::string title = "kernels[" + std::to_string(i) + "]" + (name && name->is(json::Kind::String) ? " " + name->string.substr(0, 200) : "");
+    const std::string title = "kernels[" + std::to_string(i) + "]" +
+                              (name && name->is(json::Kind::String) ? " " + name->string.substr(0, 200) : "");
     if (wrong.empty()) {
       const std::string more = convert(item, folder, &entry);
       if (!more.empty()) wrong.push_back(more);

@@ -15,6 +15,7 @@
 #include <unordered_map>
 
 #include "devices_internal.h"
+#include "pool_impl.h"
 #include "pool_internal.h"
 #include "ral/async_stream.h"
 #include "ral/device_manager.h"
@@ -26,31 +27,9 @@
 
 namespace ral {
 
-struct FreeList {
-  SpinLock lock;
-  PoolBlock* head = nullptr;
-  PoolBlock* deferred = nullptr;  // freed while work of another stream used them
-  Segment* carving = nullptr;     // has blocks that were never handed out
-  std::vector<Segment*> segments;
-  uint64_t allocations = 0, hits = 0, frees = 0;
-};
-
-struct StreamCache {
-  Stream* stream = nullptr;
-  FreeList lists[kClasses];
-};
-
 namespace {
 
 std::atomic<void (*)(void*)> g_slot_deleter{nullptr};
-
-void raise_to(std::atomic<uint64_t>& place, uint64_t value) noexcept {
-  uint64_t seen = place.load(std::memory_order_relaxed);
-  while (seen < value && !place.compare_exchange_weak(seen, value, std::memory_order_relaxed)) {
-  }
-}
-
-void set_gauge(uint64_t& member, uint64_t value) noexcept { __atomic_store_n(&member, value, __ATOMIC_RELAXED); }
 
 std::string readable(uint64_t bytes) {
   const char* units[] = {"bytes", "KiB", "MiB", "GiB", "TiB"};
@@ -61,8 +40,6 @@ std::string readable(uint64_t bytes) {
   std::snprintf(text, sizeof text, unit == 0 ? "%.0f %s" : "%.2f %s", value, units[unit]);
   return text;
 }
-
-PoolBlock& pool_block(Block& block) noexcept { return static_cast<PoolBlock&>(block); }
 
 // Is the block used by unfinished work of a stream other than its own?
 bool used_elsewhere(PoolBlock& block) {
@@ -76,36 +53,6 @@ bool used_elsewhere(PoolBlock& block) {
 }
 
 }  // namespace
-
-struct MemoryPool::Impl {
-  explicit Impl(Device& d) : device(d) {}
-
-  StreamCache& cache_of(Stream& stream);
-  PoolBlock* refill(StreamCache& cache, int index, size_t asked);
-  PoolBlock* take_deferred(FreeList& list);
-  PoolBlock* carve(FreeList& list, Segment* segment);
-  Segment* create_segment(StreamCache& cache, int index, size_t asked);
-  bool obtain(Segment* segment, uint64_t bytes);
-  bool obtain_import(Segment* segment, uint64_t bytes);
-  bool obtain_plugin(Segment* segment, uint64_t bytes);
-  uint64_t release_cached(bool wait, bool large_only);
-  void give_back(Segment* segment) noexcept;
-  uint64_t limit() const noexcept {
-    return static_cast<uint64_t>(static_cast<double>(device.info().total_memory) * fraction.load(std::memory_order_relaxed));
-  }
-  uint64_t device_free(uint64_t total_limit) const noexcept;
-  [[noreturn]] void out_of_memory_error(size_t asked) const;
-
-  Device& device;
-  mutable std::mutex mutex;
-  std::vector<StreamCache*> caches;
-  std::unordered_map<ral_handle, char*> host_addresses;  // only where the RAL copies by itself
-  std::atomic<uint64_t> allocated{0}, peak{0}, reserved{0}, reserved_peak{0}, lifetime_peak{0};
-  std::atomic<uint64_t> live_views{0}, segments{0}, device_mallocs{0}, retries{0}, out_of_memory{0};
-  uint64_t allocations_base = 0, frees_base = 0, hits_base = 0;  // subtracted since reset_accumulated
-  std::atomic<double> fraction{1.0};
-  std::atomic<bool> import_works{true};
-};
 
 MemoryPool::MemoryPool(Device& device) : impl_(new Impl(device)) {}
 
@@ -247,7 +194,8 @@ PoolBlock* MemoryPool::Impl::refill(StreamCache& cache, int index, size_t asked)
 }
 
 Segment* MemoryPool::Impl::create_segment(StreamCache& cache, int index, size_t asked) {
-  if (device.lost()) throw Error(RAL_ERROR_DEVICE_LOST, device_title(device) + " is lost; its memory and work are gone");
+  if (device.lost())
+    throw Error(RAL_ERROR_DEVICE_LOST, device_title(device) + " is lost; its memory and work are gone");
   const bool large = index >= kSmallClasses;
   const uint64_t block_bytes = class_bytes(index);
   const uint64_t bytes = large ? block_bytes : kGranule;
@@ -295,7 +243,8 @@ bool MemoryPool::Impl::obtain(Segment* segment, uint64_t bytes) {
   if (ral_trace_gauge* gauge = trace::gauge(device.index())) set_gauge(gauge->reserved, reserved.load());
   device_mallocs.fetch_add(1);
   // Fresh pages cost more than most kernels: ask for huge ones.
-  if (device.is_cpu() && segment->origin != Origin::Reserved && bytes >= kGranule) madvise(segment->base, bytes, MADV_HUGEPAGE);
+  if (device.is_cpu() && segment->origin != Origin::Reserved && bytes >= kGranule)
+    madvise(segment->base, bytes, MADV_HUGEPAGE);
   if (needs_host_copies(device)) {
     std::lock_guard<std::mutex> guard(mutex);
     host_addresses[segment->handle] = segment->base - segment->handle_offset;
@@ -335,7 +284,8 @@ bool MemoryPool::Impl::obtain_plugin(Segment* segment, uint64_t bytes) {
   if (visible) {
     if (!memory.host_address) {
       table.free(device.plugin_index(), memory.handle);
-      throw Error(RAL_ERROR_INTERNAL, device_title(device) + ": its plugin says HOST_VISIBLE but malloc gave no host_address");
+      throw Error(RAL_ERROR_INTERNAL,
+                  device_title(device) + ": its plugin says HOST_VISIBLE but malloc gave no host_address");
     }
     const uintptr_t address = reinterpret_cast<uintptr_t>(memory.host_address);
     const uintptr_t aligned = (address + kGranule - 1) & ~(kGranule - 1);
@@ -369,7 +319,8 @@ uint64_t MemoryPool::Impl::release_cached(bool wait, bool large_only) {
         for (size_t i = 0; i < list.segments.size();) {
           Segment* segment = list.segments[i];
           bool unused = segment->live == 0;
-          for (uint32_t k = 0; unused && !wait && k < segment->carved.load(); ++k) unused = segment->blocks[k].pending.load() == 0 || idle(segment->blocks[k]);
+          for (uint32_t k = 0; unused && !wait && k < segment->carved.load(); ++k)
+            unused = segment->blocks[k].pending.load() == 0 || idle(segment->blocks[k]);
           if (!unused) {
             ++i;
             continue;
@@ -384,8 +335,10 @@ uint64_t MemoryPool::Impl::release_cached(bool wait, bool large_only) {
           for (PoolBlock** chain : {&list.head, &list.deferred}) {
             PoolBlock** place = chain;
             while (*place) {
-              if ((*place)->segment->retiring) *place = (*place)->next;
-              else place = &(*place)->next;
+              if ((*place)->segment->retiring)
+                *place = (*place)->next;
+              else
+                place = &(*place)->next;
             }
           }
         }
@@ -416,7 +369,8 @@ void MemoryPool::Impl::give_back(Segment* segment) noexcept {
   const ral_status status = segment->origin == Origin::Imported ? table.release_import(plugin_index, segment->handle)
                                                                 : table.free(plugin_index, segment->handle);
   if (status != RAL_SUCCESS) {
-    log(RAL_LOG_WARNING, device_title(device) + ": memory could not be given back: " + code_name(status) + " " + device.last_error());
+    log(RAL_LOG_WARNING,
+        device_title(device) + ": memory could not be given back: " + code_name(status) + " " + device.last_error());
   }
   if (segment->mapping) munmap(segment->mapping, segment->mapping_bytes);
   segment->mapping = nullptr;
@@ -435,16 +389,18 @@ uint64_t MemoryPool::Impl::device_free(uint64_t total_limit) const noexcept {
   const uint64_t ours = total_limit > held ? total_limit - held : 0;
   uint64_t free_now = 0;
   const ral_device_table& table = *device.plugin().device;
-  if (table.free_memory && table.free_memory(device.plugin_index(), &free_now) == RAL_SUCCESS) return std::min(free_now, ours);
+  if (table.free_memory && table.free_memory(device.plugin_index(), &free_now) == RAL_SUCCESS)
+    return std::min(free_now, ours);
   return ours;
 }
 
 void MemoryPool::Impl::out_of_memory_error(size_t asked) const {
   const uint64_t in_use = allocated.load(), held = reserved.load(), most = limit();
   const uint64_t largest = device.info().max_allocation;
-  std::string text = "asked for " + readable(asked) + " (" + std::to_string(asked) + " bytes) on " + device_title(device) + ": " +
-                     readable(in_use) + " in use, " + readable(held > in_use ? held - in_use : 0) + " cached, " +
-                     readable(device_free(most)) + " free of " + readable(most);
+  std::string text = "asked for " + readable(asked) + " (" + std::to_string(asked) + " bytes) on " +
+                     device_title(device) + ": " + readable(in_use) + " in use, " +
+                     readable(held > in_use ? held - in_use : 0) + " cached, " + readable(device_free(most)) +
+                     " free of " + readable(most);
   if (largest && asked > largest) text += "; its largest single allocation is " + readable(largest);
   throw Error(RAL_ERROR_OUT_OF_MEMORY, text + ". Free tensors that are not needed, or use a smaller batch");
 }
@@ -452,75 +408,6 @@ void MemoryPool::Impl::out_of_memory_error(size_t asked) const {
 void MemoryPool::empty_cache() {
   require_devices();
   impl_->release_cached(true, false);
-}
-
-MemoryStats MemoryPool::stats() const {
-  MemoryStats out;
-  out.allocated = impl_->allocated.load();
-  out.allocated_peak = std::max(impl_->peak.load(), out.allocated);
-  out.reserved = impl_->reserved.load();
-  out.reserved_peak = impl_->reserved_peak.load();
-  out.segments = impl_->segments.load();
-  out.device_mallocs = impl_->device_mallocs.load();
-  out.retries = impl_->retries.load();
-  out.out_of_memory = impl_->out_of_memory.load();
-  out.live_views = impl_->live_views.load();
-  std::lock_guard<std::mutex> guard(impl_->mutex);
-  for (StreamCache* cache : impl_->caches) {
-    for (FreeList& list : cache->lists) {
-      list.lock.lock();
-      out.allocations += list.allocations;
-      out.frees += list.frees;
-      out.cache_hits += list.hits;
-      list.lock.unlock();
-    }
-  }
-  out.active_blocks = out.allocations - out.frees;
-  out.allocations -= impl_->allocations_base;
-  out.frees -= impl_->frees_base;
-  out.cache_hits -= impl_->hits_base;
-  return out;
-}
-
-void MemoryPool::reset_peak() noexcept {
-  raise_to(impl_->lifetime_peak, impl_->peak.load());
-  impl_->peak.store(impl_->allocated.load());
-  impl_->reserved_peak.store(impl_->reserved.load());
-}
-
-void MemoryPool::reset_accumulated() noexcept {
-  const MemoryStats now = stats();
-  std::lock_guard<std::mutex> guard(impl_->mutex);
-  impl_->allocations_base += now.allocations;
-  impl_->frees_base += now.frees;
-  impl_->hits_base += now.cache_hits;
-  impl_->device_mallocs.store(0);
-  impl_->retries.store(0);
-  impl_->out_of_memory.store(0);
-}
-
-std::vector<SegmentInfo> MemoryPool::snapshot() const {
-  std::vector<SegmentInfo> out;
-  std::lock_guard<std::mutex> guard(impl_->mutex);
-  for (StreamCache* cache : impl_->caches) {
-    for (FreeList& list : cache->lists) {
-      list.lock.lock();
-      const std::vector<Segment*> segments = list.segments;
-      list.lock.unlock();
-      // Segments are detached under the mutex that we hold: the records stay.
-      for (Segment* segment : segments) {
-        SegmentInfo info{segment->base, segment->bytes, {}};
-        const uint32_t carved = segment->carved.load(std::memory_order_acquire);
-        for (uint32_t i = 0; i < carved; ++i) {
-          const PoolBlock& b = segment->blocks[i];
-          const bool in_use = b.in_use.load();
-          info.blocks.push_back({b.address, in_use ? b.size : 0, b.capacity, b.id, cache->stream->id(), in_use});
-        }
-        out.push_back(std::move(info));
-      }
-    }
-  }
-  return out;
 }
 
 uint64_t MemoryPool::free_memory() const { return impl_->device_free(impl_->limit()); }
@@ -535,7 +422,8 @@ void* MemoryPool::host_address(ral_handle handle) const {
   std::lock_guard<std::mutex> guard(impl_->mutex);
   const auto found = impl_->host_addresses.find(handle);
   if (found == impl_->host_addresses.end())
-    throw Error(RAL_ERROR_INVALID_POINTER, "handle " + std::to_string(reinterpret_cast<uintptr_t>(handle)) + " is no memory of " + device_title(impl_->device));
+    throw Error(RAL_ERROR_INVALID_POINTER, "handle " + std::to_string(reinterpret_cast<uintptr_t>(handle)) +
+                                               " is no memory of " + device_title(impl_->device));
   return found->second;
 }
 
@@ -548,103 +436,20 @@ MemoryPlace MemoryPool::place(const void* address, const Device& device) {
   Block* block = find(address);
   if (block && block->device == &device && block->in_use.load(std::memory_order_acquire)) {
     const Segment& segment = *block->segment;
-    return {segment.handle, segment.handle_offset + static_cast<uint64_t>(static_cast<const char*>(address) - segment.base)};
+    return {segment.handle,
+            segment.handle_offset + static_cast<uint64_t>(static_cast<const char*>(address) - segment.base)};
   }
   char text[64];
   std::snprintf(text, sizeof text, "buffer 0x%" PRIxPTR, reinterpret_cast<uintptr_t>(address));
   std::string why;
-  if (block && block->device != &device) why = "; it belongs to device " + std::to_string(block->device->index());
-  else if (block) why = "; it was freed";
-  throw Error(RAL_ERROR_INVALID_POINTER, std::string(text) + " not mapped to device " + std::to_string(device.index()) + why);
-}
-
-uint64_t MemoryPool::begin_view(Block& block, uint64_t byte_offset, uint64_t bytes) {
-  const uint64_t id = trace::next_id();
-  Impl& impl = *block.device->pool().impl_;
-  const uint64_t now = impl.live_views.fetch_add(1, std::memory_order_relaxed) + 1;
-  if (ral_trace_gauge* gauge = trace::gauge(block.device->index())) set_gauge(gauge->live_views, now);
-  if (trace::enabled()) emit_view(block, id, byte_offset, bytes);
-  return id;
-}
-
-void MemoryPool::end_view(Block* block, uint64_t id, uint64_t bytes) noexcept {
-  if (!block || devices_forked() || devices_closed()) return;
-  Impl& impl = *block->device->pool().impl_;
-  const uint64_t now = impl.live_views.fetch_sub(1, std::memory_order_relaxed) - 1;
-  if (ral_trace_gauge* gauge = trace::gauge(block->device->index())) set_gauge(gauge->live_views, now);
-  if (trace::enabled()) emit_view_end(*block, id, bytes);
-}
-
-void MemoryPool::note_use(Block& block, Stream& stream, uint64_t sequence) {
-  pool_block(block).uses.note(block.pending, stream, sequence);
-}
-
-bool MemoryPool::idle(Block& block) noexcept {
-  if (block.pending.load(std::memory_order_acquire) == 0) return true;
-  PoolBlock& pooled = pool_block(block);
-  for (const BlockUse& use : pooled.uses.copy())
-    if (use.stream->complete(use.sequence)) pooled.uses.drop(block.pending, use);
-  return block.pending.load(std::memory_order_acquire) == 0;
-}
-
-int64_t MemoryPool::wait_idle(Block& block, const char* why) {
-  if (block.pending.load(std::memory_order_acquire) == 0) return 0;
-  require_devices();
-  PoolBlock& pooled = pool_block(block);
-  ral_trace_record record = trace::make(RAL_TRACE_SYNC);
-  bool waited = false;
-  const auto finish = [&]() -> int64_t {
-    if (!waited) return 0;
-    record.end_ns = trace::now();
-    emit_sync(record, *block.device, *block.stream, why);
-    return record.end_ns - record.begin_ns;
-  };
-  for (const BlockUse& use : pooled.uses.copy()) {
-    waited = waited || !use.stream->complete(use.sequence);
-    try {
-      use.stream->wait(use.sequence);
-    } catch (...) {
-      pooled.uses.drop(block.pending, use);
-      finish();
-      throw;
-    }
-    pooled.uses.drop(block.pending, use);
-  }
-  return finish();
+  if (block && block->device != &device)
+    why = "; it belongs to device " + std::to_string(block->device->index());
+  else if (block)
+    why = "; it was freed";
+  throw Error(RAL_ERROR_INVALID_POINTER,
+              std::string(text) + " not mapped to device " + std::to_string(device.index()) + why);
 }
 
 void MemoryPool::set_slot_deleter(void (*deleter)(void*)) noexcept { g_slot_deleter.store(deleter); }
-
-void MemoryPool::emit_live_blocks() const {
-  std::lock_guard<std::mutex> guard(impl_->mutex);
-  for (StreamCache* cache : impl_->caches) {
-    for (FreeList& list : cache->lists) {
-      list.lock.lock();
-      const std::vector<Segment*> segments = list.segments;
-      list.lock.unlock();
-      for (Segment* segment : segments) {
-        const uint32_t carved = segment->carved.load(std::memory_order_acquire);
-        for (uint32_t i = 0; i < carved; ++i)
-          if (segment->blocks[i].in_use.load(std::memory_order_acquire)) emit_buffer(RAL_TRACE_ALLOC, segment->blocks[i], RAL_TRACE_SNAPSHOT);
-      }
-    }
-  }
-}
-
-void MemoryPool::trace_snapshot() {
-  if (!DeviceManager::get().discovered() || devices_forked()) return;
-  for (int i = 0; i < kMaxDevices; ++i)
-    if (Device* device = DeviceManager::get().try_device(i)) device->pool().emit_live_blocks();
-}
-
-void MemoryPool::refresh_gauge() const noexcept {
-  ral_trace_gauge* gauge = trace::gauge(impl_->device.index());
-  if (!gauge) return;
-  set_gauge(gauge->allocated, impl_->allocated.load());
-  set_gauge(gauge->reserved, impl_->reserved.load());
-  set_gauge(gauge->peak, std::max(impl_->lifetime_peak.load(), impl_->peak.load()));
-  set_gauge(gauge->live_views, impl_->live_views.load());
-  set_gauge(gauge->total, impl_->device.info().total_memory);
-}
 
 }  // namespace ral

@@ -60,11 +60,13 @@ void check_elf(const std::string& path) {
   file.seekg(0);
   if (!file.read(reinterpret_cast<char*>(&head), sizeof head) || std::memcmp(head.e_ident, ELFMAG, SELFMAG) != 0)
     refuse("not a shared library (no ELF header)");
-  if (head.e_ident[EI_CLASS] != ELFCLASS64 || head.e_phentsize != sizeof(Elf64_Phdr)) refuse("not a shared library for this machine (no 64-bit ELF)");
+  if (head.e_ident[EI_CLASS] != ELFCLASS64 || head.e_phentsize != sizeof(Elf64_Phdr))
+    refuse("not a shared library for this machine (no 64-bit ELF)");
   for (unsigned i = 0; i < head.e_phnum; ++i) {
     Elf64_Phdr part;
     file.seekg(static_cast<std::streamoff>(head.e_phoff + i * sizeof part));
-    if (!file.read(reinterpret_cast<char*>(&part), sizeof part) || part.p_offset > size || part.p_filesz > size - part.p_offset)
+    if (!file.read(reinterpret_cast<char*>(&part), sizeof part) || part.p_offset > size ||
+        part.p_filesz > size - part.p_offset)
       refuse("the file is cut short (" + std::to_string(size) + " bytes)");
   }
 }
@@ -114,7 +116,8 @@ const ral_plugin* enter(int slot, void* library, const PluginFile& file) {
 template <typename T>
 void take_table(const T* from, T* to, size_t needed, const char* name) {
   if (from->struct_size < needed)
-    refuse(std::string("its ") + name + " table has struct_size " + std::to_string(from->struct_size) + ", at least " + std::to_string(needed) + " are needed");
+    refuse(std::string("its ") + name + " table has struct_size " + std::to_string(from->struct_size) + ", at least " +
+           std::to_string(needed) + " are needed");
   std::memcpy(to, from, std::min<size_t>(from->struct_size, sizeof(T)));
 }
 
@@ -126,10 +129,12 @@ void need(bool there, const char* what) {
 
 void take_tables(const ral_plugin* given, LoadedPlugin* out) {
   if (given->struct_size < RAL_UP_TO(ral_plugin, memory))
-    refuse("its ral_plugin has struct_size " + std::to_string(given->struct_size) + ", at least " + std::to_string(RAL_UP_TO(ral_plugin, memory)) + " are needed");
+    refuse("its ral_plugin has struct_size " + std::to_string(given->struct_size) + ", at least " +
+           std::to_string(RAL_UP_TO(ral_plugin, memory)) + " are needed");
   if (given->abi_version >> 16 != RAL_ABI_MAJOR)
-    refuse("built for plugin ABI " + std::to_string(given->abi_version >> 16) + "." + std::to_string(given->abi_version & 0xffff) + "; this RAL has " +
-           std::to_string(RAL_ABI_MAJOR) + "." + std::to_string(RAL_ABI_MINOR) + ". Rebuild it with this version's plugin.h");
+    refuse("built for plugin ABI " + std::to_string(given->abi_version >> 16) + "." +
+           std::to_string(given->abi_version & 0xffff) + "; this RAL has " + std::to_string(RAL_ABI_MAJOR) + "." +
+           std::to_string(RAL_ABI_MINOR) + ". Rebuild it with this version's plugin.h");
   ral_plugin& p = out->plugin;
   std::memcpy(&p, given, std::min<size_t>(given->struct_size, sizeof p));
   need(p.device, "the device table");
@@ -143,7 +148,8 @@ void take_tables(const ral_plugin* given, LoadedPlugin* out) {
   if (p.stream) {
     take_table(p.stream, &out->stream, RAL_UP_TO(ral_stream_table, synchronize), "stream");
     p.stream = &out->stream;
-    need(out->stream.create && out->stream.destroy && out->stream.synchronize, "stream create, destroy and synchronize");
+    need(out->stream.create && out->stream.destroy && out->stream.synchronize,
+         "stream create, destroy and synchronize");
   }
   if (p.event && !p.stream) {
     out->notes.push_back("its event table is not used: it has no stream table");
@@ -152,7 +158,8 @@ void take_tables(const ral_plugin* given, LoadedPlugin* out) {
   if (p.event) {
     take_table(p.event, &out->event, RAL_UP_TO(ral_event_table, release), "event");
     p.event = &out->event;
-    need(out->event.record && out->event.query && out->event.synchronize && out->event.release, "event record, query, synchronize and release");
+    need(out->event.record && out->event.query && out->event.synchronize && out->event.release,
+         "event record, query, synchronize and release");
   }
   if (p.kernel) {
     take_table(p.kernel, &out->kernel, RAL_UP_TO(ral_kernel_table, launch), "kernel");
@@ -181,13 +188,16 @@ void take_manifest(LoadedPlugin* out) {
     out->manifest = text;
   } else {
     where = out->folder + "/kernel_manifest.json";
-    if (exists(where)) out->manifest = read_file(where);
-    else if (out->plugin.kernel) refuse("no " + where + " for its kernels");
+    if (exists(where))
+      out->manifest = read_file(where);
+    else if (out->plugin.kernel)
+      refuse("no " + where + " for its kernels");
   }
   if (out->manifest.empty() && !out->plugin.kernel) return;
   std::vector<ManifestEntry> entries;
   std::vector<std::string> problems;
-  if (!read_manifest(out->manifest, out->folder, &entries, &problems)) refuse("broken manifest " + where + ": " + problems.front());
+  if (!read_manifest(out->manifest, out->folder, &entries, &problems))
+    refuse("broken manifest " + where + ": " + problems.front());
 }
 
 std::string join(const std::vector<std::string>& lines) {
@@ -218,7 +228,8 @@ LoadedPlugin* load(int slot, const PluginFile& file, PluginReport* report) {
   take_tables(enter(slot, library, file), out.get());
   if (out->plugin.version) report->version = out->plugin.version;
   if (out->plugin.name && file.vendor != out->plugin.name)
-    out->notes.push_back(std::string("it calls itself \"") + out->plugin.name + "\", its folder \"" + file.vendor + "\"");
+    out->notes.push_back(std::string("it calls itself \"") + out->plugin.name + "\", its folder \"" + file.vendor +
+                         "\"");
   take_manifest(out.get());
   find_devices(*out);
   if (out->devices.empty() && !out->notes.empty()) refuse(join(out->notes));
@@ -233,9 +244,12 @@ std::vector<PluginFile> find_plugins(const std::vector<std::string>& folders) {
     for (const std::string& vendor : folders_in(folder)) {
       const std::string path = folder + "/" + vendor + "/lib" + vendor + "_plugin.so";
       if (!exists(path)) continue;
-      const auto same = std::find_if(found.begin(), found.end(), [&vendor](const PluginFile& f) { return f.vendor == vendor; });
-      if (same == found.end()) found.push_back({vendor, path, {}});
-      else if (same->path != path) same->duplicates.push_back(path);
+      const auto same =
+          std::find_if(found.begin(), found.end(), [&vendor](const PluginFile& f) { return f.vendor == vendor; });
+      if (same == found.end())
+        found.push_back({vendor, path, {}});
+      else if (same->path != path)
+        same->duplicates.push_back(path);
     }
   }
   return found;
@@ -253,7 +267,8 @@ LoadedPlugin* load_plugin(int slot, const PluginFile& file, PluginReport* report
     report->status = why.status;
     report->reason = why.reason;
     report->missing = why.missing;
-    log(RAL_LOG_WARNING, "plugin " + file.path + " is not used (" + plugin_status_name(why.status) + "): " + why.reason);
+    log(RAL_LOG_WARNING,
+        "plugin " + file.path + " is not used (" + plugin_status_name(why.status) + "): " + why.reason);
   } catch (const std::exception& error) {
     report->status = PluginStatus::Refused;
     report->reason = error.what();
@@ -289,7 +304,8 @@ void find_devices(LoadedPlugin& plugin) {
         SecureContext::check_descriptor(info, plugin.plugin.name ? plugin.plugin.name : plugin.report.name);
         const ral_memory_table& m = plugin.memory;
         if (!(info.flags & RAL_DEVICE_HOST_VISIBLE) && !(m.copy_from_host && m.copy_to_host && m.copy_on_device))
-          problem = std::string("device \"") + info.name + "\" is not host-visible and the plugin has no copy functions";
+          problem =
+              std::string("device \"") + info.name + "\" is not host-visible and the plugin has no copy functions";
       } catch (const Error& error) {
         problem = error.what();
       }

@@ -24,8 +24,8 @@ struct LoadedPlugin {
   ral_event_table event{};
   ral_kernel_table kernel{};
   ral_compile_table compile{};
-  std::string folder;         // of the library and its manifest
-  std::string manifest;       // text; "" when there is none
+  std::string folder;    // of the library and its manifest
+  std::string manifest;  // text; "" when there is none
   std::vector<std::string> notes;
   std::vector<std::pair<int, ral_device_info>> devices;  // plugin's index, descriptor
 };

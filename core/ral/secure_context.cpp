@@ -51,8 +51,8 @@ bool writable_by_others(const struct stat& info) {
 
 void check_owner(const std::string& path, const struct stat& info) {
   if (info.st_uid != 0 && info.st_uid != geteuid())
-    refuse(path + " belongs to user " + std::to_string(info.st_uid) + ", neither to root nor to you (" + std::to_string(geteuid()) +
-           "); install the plugin yourself");
+    refuse(path + " belongs to user " + std::to_string(info.st_uid) + ", neither to root nor to you (" +
+           std::to_string(geteuid()) + "); install the plugin yourself");
   if (writable_by_others(info)) {
     char mode[8];
     std::snprintf(mode, sizeof mode, "%04o", static_cast<unsigned>(info.st_mode & 07777));
@@ -106,15 +106,19 @@ std::string SecureContext::check_plugin_file(const std::string& path) {
 }
 
 void SecureContext::check_descriptor(const ral_device_info& info, const std::string& plugin) {
-  const auto bad = [&plugin](const std::string& what) { refuse("plugin " + plugin + " describes a device that cannot be: " + what); };
-  if (!ends(info.name, sizeof info.name) || !ends(info.vendor, sizeof info.vendor) || !ends(info.driver, sizeof info.driver) ||
-      !ends(info.uuid, sizeof info.uuid))
+  const auto bad = [&plugin](const std::string& what) {
+    refuse("plugin " + plugin + " describes a device that cannot be: " + what);
+  };
+  if (!ends(info.name, sizeof info.name) || !ends(info.vendor, sizeof info.vendor) ||
+      !ends(info.driver, sizeof info.driver) || !ends(info.uuid, sizeof info.uuid))
     bad("a text without end");
   if (!info.name[0]) bad("it has no name");
   if (info.kind < RAL_DEVICE_CPU || info.kind > RAL_DEVICE_OTHER) bad("kind " + std::to_string(info.kind));
-  if (info.total_memory == 0 || info.total_memory > (uint64_t(1) << 50)) bad("total_memory " + std::to_string(info.total_memory) + " bytes");
+  if (info.total_memory == 0 || info.total_memory > (uint64_t(1) << 50))
+    bad("total_memory " + std::to_string(info.total_memory) + " bytes");
   if (info.max_allocation > info.total_memory)
-    bad("max_allocation " + std::to_string(info.max_allocation) + " bytes is more than total_memory " + std::to_string(info.total_memory));
+    bad("max_allocation " + std::to_string(info.max_allocation) + " bytes is more than total_memory " +
+        std::to_string(info.total_memory));
   if (info.dtype_mask == 0) bad("dtype_mask 0: it stores no type");
   if (info.dtype_mask >> RAL_DTYPE_COUNT) bad("dtype_mask " + std::to_string(info.dtype_mask) + " has unknown types");
   if (info.alignment & (info.alignment - 1)) bad("alignment " + std::to_string(info.alignment) + " is no power of two");
@@ -126,7 +130,8 @@ std::string SecureContext::private_folder(const std::string& path) {
   struct stat info;
   if (lstat(path.c_str(), &info) != 0) refuse("folder " + path + " cannot be used: " + std::strerror(errno));
   if (!S_ISDIR(info.st_mode)) refuse(path + " is not a folder");
-  if (info.st_uid != geteuid()) refuse("folder " + path + " belongs to user " + std::to_string(info.st_uid) + ", not to you");
+  if (info.st_uid != geteuid())
+    refuse("folder " + path + " belongs to user " + std::to_string(info.st_uid) + ", not to you");
   if ((info.st_mode & 0777) != 0700 && chmod(path.c_str(), 0700) != 0)
     refuse("folder " + path + " cannot be made private: " + std::strerror(errno));
   if (access(path.c_str(), W_OK | X_OK) != 0) refuse("folder " + path + " cannot be written: " + std::strerror(errno));

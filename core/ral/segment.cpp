@@ -84,8 +84,9 @@ Segment* new_segment_record(uint32_t block_count) {
   }
   // Untouched pages cost nothing: most small segments are carved only in part.
   const uint64_t bytes = uint64_t(block_count) * sizeof(PoolBlock);
-  void* array = block_count == 1 ? ::operator new(bytes)
-                                 : mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  void* array = block_count == 1
+                    ? ::operator new(bytes)
+                    : mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (array == MAP_FAILED) throw Error(RAL_ERROR_OUT_OF_MEMORY, "no host memory for the records of a segment");
   Segment* segment = new Segment;
   segment->blocks = static_cast<PoolBlock*>(array);
@@ -115,7 +116,8 @@ void* map_aligned(uint64_t bytes, uint64_t alignment, int protection) noexcept {
   const uintptr_t begin = reinterpret_cast<uintptr_t>(raw);
   const uintptr_t aligned = (begin + alignment - 1) & ~(alignment - 1);
   if (aligned > begin) munmap(raw, aligned - begin);
-  if (aligned + bytes < begin + spare) munmap(reinterpret_cast<void*>(aligned + bytes), begin + spare - aligned - bytes);
+  if (aligned + bytes < begin + spare)
+    munmap(reinterpret_cast<void*>(aligned + bytes), begin + spare - aligned - bytes);
   return reinterpret_cast<void*>(aligned);
 }
 

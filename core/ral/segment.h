@@ -52,17 +52,17 @@ enum class Origin : uint8_t {
 
 struct Segment {
   char* base = nullptr;
-  uint64_t bytes = 0;        // usable, from base on
+  uint64_t bytes = 0;  // usable, from base on
   uint64_t block_bytes = 0;
-  uint64_t reciprocal = 0;   // 2^43 / block_bytes, rounded up
+  uint64_t reciprocal = 0;  // 2^43 / block_bytes, rounded up
   uint32_t block_count = 0;
   std::atomic<uint32_t> carved{0};  // blocks that exist
   PoolBlock* blocks = nullptr;
   Device* device = nullptr;
   Stream* stream = nullptr;
   FreeList* list = nullptr;
-  uint32_t live = 0;         // blocks in use; under the list's lock
-  bool retiring = false;     // under the list's lock
+  uint32_t live = 0;      // blocks in use; under the list's lock
+  bool retiring = false;  // under the list's lock
   Origin origin = Origin::Plugin;
   ral_handle handle = nullptr;
   uint64_t handle_offset = 0;  // of base

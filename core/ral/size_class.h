@@ -6,8 +6,8 @@ namespace ral {
 
 constexpr uint64_t kSmallest = 256;
 constexpr uint64_t kSmallLimit = uint64_t(1) << 20;
-constexpr int kSmallClasses = 4 * 12 + 1;   // 256 .. 1 MiB
-constexpr int kLargeClasses = 8 * 27;       // .. 2^47
+constexpr int kSmallClasses = 4 * 12 + 1;  // 256 .. 1 MiB
+constexpr int kLargeClasses = 8 * 27;      // .. 2^47
 constexpr int kClasses = kSmallClasses + kLargeClasses;
 constexpr uint64_t kLargest = uint64_t(1) << 47;
 

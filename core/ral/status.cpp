@@ -11,9 +11,9 @@ struct TypeEntry {
 };
 
 constexpr TypeEntry kTypes[RAL_DTYPE_COUNT] = {
-    {"bool", 1},    {"uint8", 1},   {"int8", 1},      {"int16", 2},      {"int32", 4},
-    {"int64", 8},   {"float16", 2}, {"bfloat16", 2},  {"float32", 4},    {"float64", 8},
-    {"complex64", 8}, {"complex128", 16}, {"uint16", 2}, {"uint32", 4}, {"uint64", 8},
+    {"bool", 1},      {"uint8", 1},       {"int8", 1},     {"int16", 2},   {"int32", 4},
+    {"int64", 8},     {"float16", 2},     {"bfloat16", 2}, {"float32", 4}, {"float64", 8},
+    {"complex64", 8}, {"complex128", 16}, {"uint16", 2},   {"uint32", 4},  {"uint64", 8},
 };
 
 }  // namespace
@@ -43,9 +43,7 @@ const char* dtype_name(ral_dtype dtype) noexcept {
   return dtype >= 0 && dtype < RAL_DTYPE_COUNT ? kTypes[dtype].name : "unknown";
 }
 
-size_t dtype_size(ral_dtype dtype) noexcept {
-  return dtype >= 0 && dtype < RAL_DTYPE_COUNT ? kTypes[dtype].size : 0;
-}
+size_t dtype_size(ral_dtype dtype) noexcept { return dtype >= 0 && dtype < RAL_DTYPE_COUNT ? kTypes[dtype].size : 0; }
 
 bool dtype_from_name(const std::string& name, ral_dtype* out) noexcept {
   for (ral_dtype i = 0; i < RAL_DTYPE_COUNT; ++i) {

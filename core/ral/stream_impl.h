@@ -22,7 +22,7 @@ struct InFlight {
   uint64_t sequence = 0;
   ral_event event = nullptr;
   ral_kernel kernel = nullptr;
-  uint32_t pins = 0;        // waiters that use `event` outside the lock
+  uint32_t pins = 0;  // waiters that use `event` outside the lock
   bool finished = false;
   bool traced = false;
   ral_status status = RAL_SUCCESS;
@@ -48,8 +48,8 @@ struct Stream::Impl {
   void make_room();
   void settle(uint64_t sequence) noexcept;
   void raise_poison();
-  uint64_t submitted_work(ral_event event, ral_kernel kernel, const WorkNote& note, const ral_trace_record* surroundings,
-                          std::shared_ptr<EventMark> mark);
+  uint64_t submitted_work(ral_event event, ral_kernel kernel, const WorkNote& note,
+                          const ral_trace_record* surroundings, std::shared_ptr<EventMark> mark);
   void emit_work(const InFlight& work) noexcept;
   std::string describe(ral_kernel kernel, const WorkNote& note) const;
   // Event::record: the number up to which the event waits.
@@ -60,6 +60,9 @@ struct Stream::Impl {
   const ral_plugin& plugin;
   const int plugin_index;
   Mode mode = Mode::Immediate;
+  // Does the plugin give times of its events? Learnt from the first event with timing.
+  enum class DeviceTimes { Unknown, Yes, No };
+  std::atomic<DeviceTimes> device_times{DeviceTimes::Unknown};
   std::mutex submit, ring;
   std::atomic<uint64_t> submitted{0}, completed{0};
   uint64_t checked = 0, retired = 0;  // up to these: status known, slot free

@@ -306,7 +306,8 @@ void set_kernel_id(const std::string& id) {
 void set_status(const std::string& json) {
   if (g_forked.load()) return;
   if (json.size() > RAL_TRACE_STATUS_BYTES)
-    throw Error(RAL_ERROR_INVALID_ARGUMENT, "status text of " + std::to_string(json.size()) + " bytes; at most 65536 fit");
+    throw Error(RAL_ERROR_INVALID_ARGUMENT,
+                "status text of " + std::to_string(json.size()) + " bytes; at most 65536 fit");
   Switch& state = control();
   std::lock_guard<std::mutex> guard(state.mutex);
   state.status = json;

@@ -96,7 +96,8 @@ File* File::create(const std::string& kernel_id, std::string* problem) {
   std::string temporary = variable("TMPDIR");
   if (temporary.empty()) temporary = "/tmp";
   const std::string runtime = variable("XDG_RUNTIME_DIR");
-  const std::string folders[] = {runtime.empty() ? "" : runtime + "/ral", temporary + "/ral-" + std::to_string(geteuid())};
+  const std::string folders[] = {runtime.empty() ? "" : runtime + "/ral",
+                                 temporary + "/ral-" + std::to_string(geteuid())};
   File* file = new File;
   for (const std::string& folder : folders) {
     if (folder.empty() || !file->map(folder, start, problem)) continue;
@@ -182,7 +183,9 @@ bool File::add_segment() {
   const uint32_t index = header_->segment_count;
   const uint64_t bytes = uint64_t(records_per_segment_) * sizeof(ral_trace_record);
   if (index >= RAL_TRACE_MAX_SEGMENTS || now() < refused_until_ns_) return false;
-  void* at = posix_fallocate(fd_, static_cast<off_t>(size_), static_cast<off_t>(bytes)) == 0 ? map_shared(fd_, size_, bytes) : nullptr;
+  void* at = posix_fallocate(fd_, static_cast<off_t>(size_), static_cast<off_t>(bytes)) == 0
+                 ? map_shared(fd_, size_, bytes)
+                 : nullptr;
   if (!at) {
     refused_until_ns_ = now() + 1000000000;
     return false;
@@ -253,7 +256,9 @@ void remove_stale_files(const std::string& folder) {
     long pid = 0;
     unsigned long long start = 0;
     int length = 0;
-    if (std::sscanf(item->d_name, "%ld-%llu.trace%n", &pid, &start, &length) != 2 || item->d_name[length] || length == 0) continue;
+    if (std::sscanf(item->d_name, "%ld-%llu.trace%n", &pid, &start, &length) != 2 || item->d_name[length] ||
+        length == 0)
+      continue;
     const std::string path = folder + "/" + item->d_name;
     struct stat info;
     if (stat(path.c_str(), &info) != 0 || wall.tv_sec - info.st_mtime < 3600) continue;

@@ -26,17 +26,27 @@ int main() {
   measure("allocate + free, hit, 64 MiB", 200000, [&](int) { f.pool->free(f.pool->allocate(64 << 20, *f.stream)); });
   std::vector<Block*> blocks;
   for (int i = 0; i < 256; ++i) blocks.push_back(f.pool->allocate(1000, *f.stream));
-  measure("find", 1000000, [&](int i) { sink = sink + reinterpret_cast<uintptr_t>(MemoryPool::find(blocks[static_cast<size_t>(i & 255)]->address)); });
-  measure("place", 1000000, [&](int i) { sink = sink + MemoryPool::place(blocks[static_cast<size_t>(i & 255)]->address, *f.device).offset; });
-  measure("idle, nothing pending", 1000000, [&](int i) { sink = sink + MemoryPool::idle(*blocks[static_cast<size_t>(i & 255)]); });
-  measure("note_use, same stream", 1000000, [&](int i) { MemoryPool::note_use(*blocks[0], *f.stream, static_cast<uint64_t>(i)); });
-  measure("intern, known string of 40 characters", 1000000, [&](int) { sink = sink + trace::intern("aten::some_operator_with_a_rather_long_n"); });
-  measure("emit, off", 1000000, [&](int) { if (trace::enabled()) trace::mark("x"); });
+  measure("find", 1000000, [&](int i) {
+    sink = sink + reinterpret_cast<uintptr_t>(MemoryPool::find(blocks[static_cast<size_t>(i & 255)]->address));
+  });
+  measure("place", 1000000, [&](int i) {
+    sink = sink + MemoryPool::place(blocks[static_cast<size_t>(i & 255)]->address, *f.device).offset;
+  });
+  measure("idle, nothing pending", 1000000,
+          [&](int i) { sink = sink + MemoryPool::idle(*blocks[static_cast<size_t>(i & 255)]); });
+  measure("note_use, same stream", 1000000,
+          [&](int i) { MemoryPool::note_use(*blocks[0], *f.stream, static_cast<uint64_t>(i)); });
+  measure("intern, known string of 40 characters", 1000000,
+          [&](int) { sink = sink + trace::intern("aten::some_operator_with_a_rather_long_n"); });
+  measure("emit, off", 1000000, [&](int) {
+    if (trace::enabled()) trace::mark("x");
+  });
   ral_trace_record record = trace::make(RAL_TRACE_OP);
   trace::acquire();
   measure("emit, on", 1000000, [&](int) { trace::emit(record); });
   measure("make + emit, on", 1000000, [&](int) { trace::emit(trace::make(RAL_TRACE_OP)); });
-  measure("allocate + free, hit, 64 bytes, recording", 200000, [&](int) { f.pool->free(f.pool->allocate(64, *f.stream)); });
+  measure("allocate + free, hit, 64 bytes, recording", 200000,
+          [&](int) { f.pool->free(f.pool->allocate(64, *f.stream)); });
   trace::release();
   return 0;
 }

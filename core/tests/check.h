@@ -48,7 +48,8 @@ void equal(const char* file, int line, const char* text, const A& a, const B& b)
 }
 
 // `body` must throw ral::Error with this code and all these words.
-inline void throws(const char* file, int line, ral_status code, const std::vector<std::string>& words, const std::function<void()>& body) {
+inline void throws(const char* file, int line, ral_status code, const std::vector<std::string>& words,
+                   const std::function<void()>& body) {
   try {
     body();
   } catch (const ral::Error& error) {
@@ -95,18 +96,20 @@ inline int main(int argc, char** argv) {
 
 }  // namespace check
 
-#define TEST(name)                                         \
-  static void name();                                      \
+#define TEST(name)                                           \
+  static void name();                                        \
   static const check::Register register_##name(#name, name); \
   static void name()
-#define CHECK(condition) \
-  do {                   \
+#define CHECK(condition)                                           \
+  do {                                                             \
     if (!(condition)) check::fail(__FILE__, __LINE__, #condition); \
   } while (0)
 #define CHECK_EQ(a, b) check::equal(__FILE__, __LINE__, #a " == " #b, a, b)
-#define CHECK_THROWS(code, words, ...) check::throws(__FILE__, __LINE__, code, std::vector<std::string> words, [&] { __VA_ARGS__; })
-#define CHECK_HAS(text, word) \
-  do {                        \
-    const std::string t_ = (text); \
-    if (t_.find(word) == std::string::npos) check::fail(__FILE__, __LINE__, std::string("\"") + (word) + "\" is not in: " + t_); \
+#define CHECK_THROWS(code, words, ...) \
+  check::throws(__FILE__, __LINE__, code, std::vector<std::string> words, [&] { __VA_ARGS__; })
+#define CHECK_HAS(text, word)                                                              \
+  do {                                                                                     \
+    const std::string t_ = (text);                                                         \
+    if (t_.find(word) == std::string::npos)                                                \
+      check::fail(__FILE__, __LINE__, std::string("\"") + (word) + "\" is not in: " + t_); \
   } while (0)

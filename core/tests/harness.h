@@ -43,12 +43,16 @@ class Sandbox {
     setenv("XDG_RUNTIME_DIR", (root_ + "/run").c_str(), 1);
     setenv("TMPDIR", (root_ + "/tmp").c_str(), 1);
     setenv("XDG_CACHE_HOME", (root_ + "/home/.cache").c_str(), 1);
-    for (const char* name_of : {"RAL_VISIBLE_DEVICES", "RAL_PLUGIN_ALLOW", "RAL_FALLBACK", "RAL_FALLBACK_STRICT", "RAL_TRACE_RECORDS"}) unsetenv(name_of);
+    for (const char* name_of :
+         {"RAL_VISIBLE_DEVICES", "RAL_PLUGIN_ALLOW", "RAL_FALLBACK", "RAL_FALLBACK_STRICT", "RAL_TRACE_RECORDS"})
+      unsetenv(name_of);
     if (!getenv("RAL_LOG")) setenv("RAL_LOG", "error", 1);
   }
   ~Sandbox() {
     if (getpid() != owner_) return;
-    nftw(root_.c_str(), [](const char* path, const struct stat*, int, FTW*) { return ::remove(path); }, 16, FTW_DEPTH | FTW_PHYS);
+    nftw(
+        root_.c_str(), [](const char* path, const struct stat*, int, FTW*) { return ::remove(path); }, 16,
+        FTW_DEPTH | FTW_PHYS);
   }
   const std::string& root() const { return root_; }
   std::string plugins() const { return root_ + "/plugins"; }
@@ -61,7 +65,9 @@ class Sandbox {
     write(library(vendor), read(std::string(TEST_LIBRARIES) + "/lib" + built + ".so"), 0755);
     if (!manifest.empty()) write(folder(vendor) + "/kernel_manifest.json", manifest);
   }
-  void install_alpha(const std::string& vendor = "alpha") { install(vendor, "testplugin", read(std::string(TEST_SOURCE) + "/testplugin/kernel_manifest.json")); }
+  void install_alpha(const std::string& vendor = "alpha") {
+    install(vendor, "testplugin", read(std::string(TEST_SOURCE) + "/testplugin/kernel_manifest.json"));
+  }
 
  private:
   std::string root_;

@@ -26,7 +26,8 @@ TEST(reads_values) {
 
 TEST(names_place_of_errors) {
   CHECK_EQ(problem_of("{\"a\": 1,\n  \"b\" 2}"), "line 2, column 7: expected ':'");
-  for (const char* bad : {"", "{", "[1,]", "{\"a\":1,}", "01", "1.", "+1", "tru", "\"", "\"\\x\"", "\"\\ud800\"", "\"\t\"", "1 2", "{\"a\":1,\"a\":2}", "1e999", "nan", "[1 2]", "-"})
+  for (const char* bad : {"", "{", "[1,]", "{\"a\":1,}", "01", "1.", "+1", "tru", "\"", "\"\\x\"", "\"\\ud800\"",
+                          "\"\t\"", "1 2", "{\"a\":1,\"a\":2}", "1e999", "nan", "[1 2]", "-"})
     CHECK(!problem_of(bad).empty());
 }
 
@@ -64,7 +65,8 @@ TEST(schema_keywords) {
   json::Value schema, value;
   CHECK(json::parse(R"({"type":"object","required":["n"],"properties":{
     "n":{"type":"integer","minimum":1,"maximum":5}, "s":{"type":"string","minLength":2,"maxLength":4,"pattern":"^a"},
-    "l":{"type":"array","minItems":1,"maxItems":3,"uniqueItems":true,"items":{"enum":["x","y",3]}}}})", &schema, nullptr));
+    "l":{"type":"array","minItems":1,"maxItems":3,"uniqueItems":true,"items":{"enum":["x","y",3]}}}})",
+                    &schema, nullptr));
   const auto problems = [&](const char* text) {
     CHECK(json::parse(text, &value, nullptr));
     std::vector<std::string> out;

@@ -18,7 +18,8 @@ static PluginReport report(const std::string& name) {
   check::fail(__FILE__, __LINE__, "no report of plugin " + name);
   return {};
 }
-static void expect_refused(const std::string& name, const std::string& word, PluginStatus status = PluginStatus::Refused) {
+static void expect_refused(const std::string& name, const std::string& word,
+                           PluginStatus status = PluginStatus::Refused) {
   const PluginReport r = report(name);
   CHECK_EQ(std::string(plugin_status_name(r.status)), plugin_status_name(status));
   CHECK_HAS(r.reason, word);
@@ -52,14 +53,16 @@ TEST(device_and_plugin_are_described) {
   CHECK_EQ(r.reason, "");
   f.pool->allocate(1, *f.stream);
   CHECK_EQ(std::string(plugin_status_name(report("alpha").status)), "LOADED");
-  CHECK_THROWS(RAL_ERROR_INVALID_ARGUMENT, ({"device index 7 out of range", "2 ral devices", "ral:0 to ral:1"}), DeviceManager::get().device(7));
+  CHECK_THROWS(RAL_ERROR_INVALID_ARGUMENT, ({"device index 7 out of range", "2 ral devices", "ral:0 to ral:1"}),
+               DeviceManager::get().device(7));
   CHECK_THROWS(RAL_ERROR_INVALID_ARGUMENT, ({"device index -1"}), DeviceManager::get().device(-1));
 }
 
 TEST(no_plugins_at_all) {
   Sandbox box;
   CHECK_EQ(DeviceManager::get().count(), 0);
-  CHECK_THROWS(RAL_ERROR_INVALID_ARGUMENT, ({"device index 0", "no ral device was found"}), DeviceManager::get().device(0));
+  CHECK_THROWS(RAL_ERROR_INVALID_ARGUMENT, ({"device index 0", "no ral device was found"}),
+               DeviceManager::get().device(0));
 }
 
 TEST(search_order) {
@@ -69,7 +72,8 @@ TEST(search_order) {
   setenv("RAL_PLUGIN_PATH", (box.plugins() + ":" + second).c_str(), 1);
   DeviceManager::get().set_own_folder("/own");
   const std::vector<std::string> path = DeviceManager::get().search_path();
-  const std::vector<std::string> expected = {box.plugins(), second, "/own", box.root() + "/home/.local/share/ral/plugins", "/opt/flagos/plugins"};
+  const std::vector<std::string> expected = {box.plugins(), second, "/own",
+                                             box.root() + "/home/.local/share/ral/plugins", "/opt/flagos/plugins"};
   CHECK(path == expected);
   box.install_alpha();
   mkdir((second + "/alpha").c_str(), 0755);
@@ -78,7 +82,8 @@ TEST(search_order) {
   CHECK_EQ(DeviceManager::get().count(), 1);  // the first one wins
   CHECK_HAS(report("alpha").path, box.plugins());
   CHECK_HAS(report("alpha").reason, "found later: " + other);
-  CHECK_THROWS(RAL_ERROR_INVALID_ARGUMENT, ({"after plugins were searched"}), DeviceManager::get().set_own_folder("/x"));
+  CHECK_THROWS(RAL_ERROR_INVALID_ARGUMENT, ({"after plugins were searched"}),
+               DeviceManager::get().set_own_folder("/x"));
 }
 
 TEST(bad_plugins_do_not_disturb_good_ones) {
@@ -88,7 +93,8 @@ TEST(bad_plugins_do_not_disturb_good_ones) {
   mkdir(box.folder("text").c_str(), 0755);
   harness::write(box.library("text"), "#!/bin/sh\n", 0755);
   mkdir(box.folder("cut").c_str(), 0755);
-  harness::write(box.library("cut"), harness::read(std::string(TEST_LIBRARIES) + "/libtestplugin.so").substr(0, 2000), 0755);
+  harness::write(box.library("cut"), harness::read(std::string(TEST_LIBRARIES) + "/libtestplugin.so").substr(0, 2000),
+                 0755);
   mkdir(box.folder("folder").c_str(), 0755);
   mkdir(box.library("folder").c_str(), 0755);
   mkdir(box.folder("empty").c_str(), 0755);  // no library: not a plugin
@@ -184,7 +190,8 @@ TEST(older_tables_load) {
   const Device& d = DeviceManager::get().device(0);
   CHECK(d.plugin().stream == nullptr && d.plugin().kernel == nullptr && d.plugin().memory->copy_from_host == nullptr);
   CHECK(d.plugin().device->free_memory == nullptr);
-  CHECK_THROWS(RAL_ERROR_OUT_OF_MEMORY, ({"Old device"}), DeviceManager::get().device(0).pool().allocate(1, DeviceManager::get().device(0).default_stream()));
+  CHECK_THROWS(RAL_ERROR_OUT_OF_MEMORY, ({"Old device"}),
+               DeviceManager::get().device(0).pool().allocate(1, DeviceManager::get().device(0).default_stream()));
 }
 
 TEST(minimal_form) {
@@ -256,7 +263,8 @@ TEST(sha256) {
   };
   CHECK_EQ(sum(""), "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
   CHECK_EQ(sum("abc"), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
-  CHECK_EQ(sum("abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq"), "248d6a61d20638b8e5c026930c3e6039a33ce45964ff2167f6ecedd419db06c1");
+  CHECK_EQ(sum("abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq"),
+           "248d6a61d20638b8e5c026930c3e6039a33ce45964ff2167f6ecedd419db06c1");
   CHECK_EQ(sum(std::string(1000000, 'a')), "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
   CHECK_EQ(sha256_file(box.root() + "/none"), "");
 }
@@ -348,32 +356,43 @@ TEST(child_forked_before_discovery) {
   CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
-// At orderly end queues are waited for, then the plugin is told; late frees do nothing.
+// At orderly end queues are waited for, then the plugin is told; frees before and after that are harmless.
 TEST(orderly_end) {
   Sandbox box;
   const std::string out = box.root() + "/out";
+  const int64_t begin = trace::now();
   const pid_t pid = fork();
   if (pid == 0) {
-    CHECK(freopen(out.c_str(), "w", stderr) != nullptr);
+    if (!freopen(out.c_str(), "w", stderr)) _exit(9);
     setenv("TESTPLUGIN_ANNOUNCE_SHUTDOWN", "1", 1);
-    static Fixture* f = new Fixture;
-    static Block* block = f->pool->allocate(64, *f->stream);
-    struct Late {
-      ~Late() { f->pool->free(block); }
-    };
-    (void)f->slow(*f->stream, 50000);
-    const int64_t begin = trace::now();
-    std::atexit([] {
-      f->pool->free(block);  // before the devices close: registered later
+    static Block* early = nullptr;
+    static Block* late = nullptr;
+    static MemoryPool* pool = nullptr;
+    std::atexit([] {  // registered before discovery: runs after the devices were closed
+      pool->free(late);
+      try {
+        pool->allocate(64, late->device->default_stream());
+        fprintf(stderr, "allocated\n");
+      } catch (const Error& error) {
+        fprintf(stderr, "%s\n", error.what());
+      }
     });
-    static Late late;
-    (void)begin;
+    Fixture* f = new Fixture;
+    pool = f->pool;
+    early = pool->allocate(64, *f->stream);
+    late = pool->allocate(64, *f->stream);
+    std::atexit([] { pool->free(early); });
+    f->slow(*f->stream, 200000);
     exit(0);
   }
   int status = 0;
   waitpid(pid, &status, 0);
   CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
-  CHECK_HAS(harness::read(out), "testplugin shutdown");
+  CHECK(trace::now() - begin > 200000000);
+  const std::string said = harness::read(out);
+  CHECK_HAS(said, "testplugin shutdown");
+  CHECK_HAS(said, "the process is ending");
+  CHECK(said.find("shutdown") < said.find("is ending"));
 }
 
 int main(int argc, char** argv) { return check::main(argc, argv); }

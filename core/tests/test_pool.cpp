@@ -33,7 +33,8 @@ TEST(freed_block_is_reused) {
 TEST(blocks_do_not_overlap) {
   Fixture f;
   std::set<std::pair<uintptr_t, uintptr_t>> ranges;
-  std::vector<size_t> sizes = {0, 1, 255, 256, 257, 4000, 70000, 300000, (1 << 20) - 1, 1 << 20, (1 << 20) + 1, 5 << 20};
+  std::vector<size_t> sizes = {0,     1,      255,           256,     257,           4000,
+                               70000, 300000, (1 << 20) - 1, 1 << 20, (1 << 20) + 1, 5 << 20};
   for (int round = 0; round < 40; ++round) {
     for (size_t bytes : sizes) {
       Block* b = f.pool->allocate(bytes, *f.stream);
@@ -68,16 +69,19 @@ TEST(find_and_place) {
   CHECK(MemoryPool::find(&local) == nullptr);
   CHECK(MemoryPool::find(nullptr) == nullptr);
   CHECK(MemoryPool::find(reinterpret_cast<void*>(~uintptr_t(0))) == nullptr);
-  CHECK_THROWS(RAL_ERROR_INVALID_POINTER, ({"buffer 0x1000 not mapped to device 0"}), MemoryPool::place(reinterpret_cast<void*>(0x1000), *f.device));
+  CHECK_THROWS(RAL_ERROR_INVALID_POINTER, ({"buffer 0x1000 not mapped to device 0"}),
+               MemoryPool::place(reinterpret_cast<void*>(0x1000), *f.device));
   f.pool->free(small);
-  CHECK_THROWS(RAL_ERROR_INVALID_POINTER, ({"not mapped to device 0", "freed"}), MemoryPool::place(small->address, *f.device));
+  CHECK_THROWS(RAL_ERROR_INVALID_POINTER, ({"not mapped to device 0", "freed"}),
+               MemoryPool::place(small->address, *f.device));
 }
 
 TEST(place_on_another_device) {
   Fixture f({{"DEVICES", "2"}});
   Device& second = DeviceManager::get().device(1);
   Block* b = f.pool->allocate(64, *f.stream);
-  CHECK_THROWS(RAL_ERROR_INVALID_POINTER, ({"not mapped to device 1", "belongs to device 0"}), MemoryPool::place(b->address, second));
+  CHECK_THROWS(RAL_ERROR_INVALID_POINTER, ({"not mapped to device 1", "belongs to device 0"}),
+               MemoryPool::place(b->address, second));
 }
 
 TEST(memory_that_is_not_host_visible) {
@@ -90,7 +94,8 @@ TEST(memory_that_is_not_host_visible) {
   f.stream->wait(f.stream->copy_to_host(back, place.handle, place.offset, sizeof text, WorkNote()));
   CHECK_EQ(std::string(back), text);
   unsigned char resident = 0;  // the address names memory that cannot be read
-  CHECK_EQ(mincore(reinterpret_cast<void*>(reinterpret_cast<uintptr_t>(b->address) & ~uintptr_t(4095)), 4096, &resident), 0);
+  CHECK_EQ(
+      mincore(reinterpret_cast<void*>(reinterpret_cast<uintptr_t>(b->address) & ~uintptr_t(4095)), 4096, &resident), 0);
   int pipe_ends[2];
   CHECK_EQ(pipe(pipe_ends), 0);
   CHECK_EQ(::write(pipe_ends[1], b->address, 1), -1);
@@ -155,7 +160,9 @@ TEST(out_of_memory_names_the_sizes) {
   Fixture f({{"MEMORY", "104857600"}});  // 100 MiB
   Block* a = f.pool->allocate(40 << 20, *f.stream);
   f.pool->free(f.pool->allocate(20 << 20, *f.stream));
-  CHECK_THROWS(RAL_ERROR_OUT_OF_MEMORY, ({"RAL_ERROR_OUT_OF_MEMORY", "asked for 80.00 MiB (83886080 bytes)", "ral:0 (Test device 0)", "40.00 MiB in use", "free of 100.00 MiB"}),
+  CHECK_THROWS(RAL_ERROR_OUT_OF_MEMORY,
+               ({"RAL_ERROR_OUT_OF_MEMORY", "asked for 80.00 MiB (83886080 bytes)", "ral:0 (Test device 0)",
+                 "40.00 MiB in use", "free of 100.00 MiB"}),
                f.pool->allocate(80 << 20, *f.stream));
   CHECK_EQ(f.pool->stats().out_of_memory, 1u);
   CHECK_EQ(f.pool->stats().allocated, uint64_t(40) << 20);

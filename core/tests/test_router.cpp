@@ -7,8 +7,12 @@
 using namespace ral;
 using harness::Fixture;
 
-static Operand f32(int rank, bool contiguous = true, int64_t elements = 16) { return {RAL_FLOAT32, rank, contiguous, elements}; }
-static std::string reason(const Fixture& f, const char* op, Operand operand) { return KernelRouter::get().route(op, *f.device, &operand, 1).reason; }
+static Operand f32(int rank, bool contiguous = true, int64_t elements = 16) {
+  return {RAL_FLOAT32, rank, contiguous, elements};
+}
+static std::string reason(const Fixture& f, const char* op, Operand operand) {
+  return KernelRouter::get().route(op, *f.device, &operand, 1).reason;
+}
 
 TEST(reasons) {
   Fixture f;
@@ -61,8 +65,14 @@ TEST(entries_and_defaults) {
 static std::string entry(const std::string& change) {
   // Members that `change` gives win over the defaults.
   std::string out = "{" + change;
-  for (const auto& [name, text] : std::vector<std::pair<std::string, std::string>>{{"op_name", "\"aten::gelu\""}, {"backend", "\"t\""},
-           {"supported_dtypes", "[\"float32\"]"}, {"min_shape_rank", "0"}, {"max_shape_rank", "8"}, {"requires_contiguous", "true"}, {"kernel_path", "\"k.cl\""}}) {
+  for (const auto& [name, text] :
+       std::vector<std::pair<std::string, std::string>>{{"op_name", "\"aten::gelu\""},
+                                                        {"backend", "\"t\""},
+                                                        {"supported_dtypes", "[\"float32\"]"},
+                                                        {"min_shape_rank", "0"},
+                                                        {"max_shape_rank", "8"},
+                                                        {"requires_contiguous", "true"},
+                                                        {"kernel_path", "\"k.cl\""}}) {
     if (change.find("\"" + name + "\"") != std::string::npos) continue;
     out += std::string(out.size() > 1 ? ", " : "") + "\"" + name + "\": " + text;
   }
@@ -86,7 +96,8 @@ TEST(bad_entries_are_named_and_left_out) {
       {entry("\"kernel_path\": \"\""), "kernel_path: shorter than 1"},
       {entry("\"cost\": -2"), "cost: -2 is less than 0"},
       {entry("\"symbol\": \"absent\""), "not resolved, RAL_ERROR_COMPILE: no symbol absent"},
-      {"{\"op_name\": \"aten::gelu\"}", "kernels[0] aten::gelu: member \"backend\" is missing; member \"supported_dtypes\" is missing"},
+      {"{\"op_name\": \"aten::gelu\"}",
+       "kernels[0] aten::gelu: member \"backend\" is missing; member \"supported_dtypes\" is missing"},
       {"17", "kernels[0]: 17 is not of type object"},
   };
   for (const auto& [bad, expected] : cases) {
@@ -103,7 +114,8 @@ TEST(bad_entries_are_named_and_left_out) {
 TEST(broken_text_leaves_all_as_it_was) {
   Fixture f;
   const uint64_t before = KernelRouter::get().generation();
-  for (const char* text : {"", "{", "[]", "{}", "{\"kernels\": 3}", "{\"kernels\": [], \"manifest_version\": 2}", "null", "{\"kernels\": [}"}) {
+  for (const char* text : {"", "{", "[]", "{}", "{\"kernels\": 3}", "{\"kernels\": [], \"manifest_version\": 2}",
+                           "null", "{\"kernels\": [}"}) {
     std::vector<std::string> problems;
     CHECK(!KernelRouter::get().load_manifest(*f.device, text, "/folder", &problems));
     CHECK_EQ(problems.size(), 1u);
@@ -118,7 +130,10 @@ TEST(replaced_while_running) {
   const NativeKernel* old = KernelRouter::get().route("aten::relu", *f.device, &operand, 1).kernel;
   const uint64_t before = KernelRouter::get().generation();
   std::vector<std::string> problems;
-  CHECK(KernelRouter::get().load_manifest(*f.device, "{\"kernels\": [" + entry("\"op_name\": \"aten::relu\", \"symbol\": \"relu_new\", \"x_note\": 1") + "]}", "/f", &problems));
+  CHECK(KernelRouter::get().load_manifest(
+      *f.device,
+      "{\"kernels\": [" + entry("\"op_name\": \"aten::relu\", \"symbol\": \"relu_new\", \"x_note\": 1") + "]}", "/f",
+      &problems));
   CHECK(problems.empty());
   CHECK(KernelRouter::get().generation() > before);
   CHECK_EQ(KernelRouter::get().route("aten::relu", *f.device, &operand, 1).kernel->symbol, "relu_new");
@@ -145,7 +160,8 @@ TEST(policy) {
   CHECK_EQ(router.policy().text(), "cpu,native");
   CHECK(router.policy().strict && router.policy().allows(Tier::Cpu) && !router.policy().allows(Tier::Jit));
   CHECK(router.generation() > before);
-  CHECK_THROWS(RAL_ERROR_INVALID_ARGUMENT, ({"\"gpu\" is no tier", "native, jit, reference, cpu"}), router.set_policy("native,gpu", false));
+  CHECK_THROWS(RAL_ERROR_INVALID_ARGUMENT, ({"\"gpu\" is no tier", "native, jit, reference, cpu"}),
+               router.set_policy("native,gpu", false));
   CHECK_THROWS(RAL_ERROR_INVALID_ARGUMENT, ({"\"cpu\" appears twice"}), router.set_policy("cpu,cpu", false));
   CHECK_EQ(router.policy().text(), "cpu,native");
   router.set_policy("", false);

@@ -29,7 +29,9 @@ class Reader {
     base_ = static_cast<char*>(mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_SHARED, fd_, 0));
   }
   ral_trace_header& header() const { return *reinterpret_cast<ral_trace_header*>(base_); }
-  ral_trace_gauge gauge(int device) const { return reinterpret_cast<ral_trace_gauge*>(base_ + header().gauge_offset)[device]; }
+  ral_trace_gauge gauge(int device) const {
+    return reinterpret_cast<ral_trace_gauge*>(base_ + header().gauge_offset)[device];
+  }
   std::string status() const { return std::string(base_ + header().status_offset, header().status_length); }
   std::vector<ral_trace_record> records() const {
     std::vector<ral_trace_record> out;
@@ -38,7 +40,8 @@ class Reader {
       const uint64_t head = directory[s].head, capacity = directory[s].capacity;
       CHECK(directory[s].offset + capacity * sizeof(ral_trace_record) <= size_);
       for (uint64_t i = head > capacity ? head - capacity : 0; i < head; ++i) {
-        const ral_trace_record& r = reinterpret_cast<const ral_trace_record*>(base_ + directory[s].offset)[i % capacity];
+        const ral_trace_record& r =
+            reinterpret_cast<const ral_trace_record*>(base_ + directory[s].offset)[i % capacity];
         CHECK_EQ(r.sequence, i + 1);
         out.push_back(r);
       }
@@ -442,7 +445,8 @@ TEST(stale_files_are_removed) {
   harness::Sandbox box;
   const std::string folder = box.root() + "/run/ral";
   mkdir(folder.c_str(), 0700);
-  const std::string old = folder + "/999999-1.trace", young = folder + "/999998-1.trace", other = folder + "/999997-1.txt";
+  const std::string old = folder + "/999999-1.trace", young = folder + "/999998-1.trace",
+                    other = folder + "/999997-1.txt";
   for (const std::string& path : {old, young, other}) harness::write(path, "x");
   const utimbuf hours_ago = {time(nullptr) - 7200, time(nullptr) - 7200};
   utime(old.c_str(), &hours_ago);

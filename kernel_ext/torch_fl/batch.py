@@ -82,6 +82,8 @@ def thin(batch: np.ndarray, limit: int, gap_us: float) -> np.ndarray:
     Records longer than four gaps stay as they are. What still is too much loses its shortest.
     """
     gap = max(gap_us, 1e-3)
+    if len(batch) > limit and np.any(batch["begin"][1:] < batch["begin"][:-1]):
+        batch = batch[np.argsort(batch["begin"], kind="stable")]
     for _ in range(24):
         if len(batch) <= limit:
             return batch
@@ -105,31 +107,29 @@ def _lanes(batch: np.ndarray) -> np.ndarray:
 
 
 def _merge(batch: np.ndarray, gap: float) -> np.ndarray:
-    lanes = _lanes(batch)
-    order = np.lexsort((batch["begin"], lanes))
-    batch, lanes = batch[order], lanes[order]
-    end = batch["begin"] + batch["duration"]
-    long = batch["duration"] > 4 * gap
+    """Joins neighbours of one lane that are at most `gap` apart. `batch` is ordered by begin."""
+    codes = np.unique(_lanes(batch), return_inverse=True)[1]
+    order = np.argsort(codes.astype(np.uint16), kind="stable")  # a radix sort; keeps the order by begin
+    lanes = codes[order]
+    begin, duration = batch["begin"][order], batch["duration"][order]
+    end = begin + duration
+    long = duration > 4 * gap
     apart = np.ones(len(batch), bool)
-    apart[1:] = (lanes[1:] != lanes[:-1]) | (batch["begin"][1:] - end[:-1] > gap)
-    apart[1:] |= long[1:] | long[:-1]
+    apart[1:] = (lanes[1:] != lanes[:-1]) | (begin[1:] - end[:-1] > gap) | long[1:] | long[:-1]
     start = np.flatnonzero(apart)
-    out = batch[start].copy()
-    merged = np.diff(np.append(start, len(batch))) > 1
-    if merged.any():
-        group = np.cumsum(apart) - 1
-        by_length = np.lexsort((-batch["duration"], group))
-        named = batch[by_length[start]]  # the longest of each group gives its name
-        for field in _SAME + ("inner", "forward"):
-            out[field] = named[field]
-        out["begin"] = batch["begin"][start]
-        out["duration"] = np.maximum.reduceat(end, start) - out["begin"]
-        for field in ("bytes", "copied"):
-            out[field] = np.add.reduceat(batch[field], start)
-        out["count"] = np.add.reduceat(batch["count"], start)
-        out["flags"] = np.bitwise_or.reduceat(batch["flags"], start)
-        for field in ("buffer", "parent", "correlation"):
-            out[field] = np.where(merged, 0, out[field])
+    sizes = np.diff(np.append(start, len(batch)))
+    merged = sizes > 1
+    # The longest of each group gives its name.
+    longest = np.flatnonzero(duration == np.repeat(np.maximum.reduceat(duration, start), sizes))
+    group = np.repeat(np.arange(len(start)), sizes)[longest]
+    out = batch[order[longest[np.append(True, group[1:] != group[:-1])]]]
+    out["begin"] = begin[start]
+    out["duration"] = np.maximum.reduceat(end, start) - begin[start]
+    for field in ("bytes", "copied", "count"):
+        out[field] = np.add.reduceat(batch[field][order], start)
+    out["flags"] = np.bitwise_or.reduceat(batch["flags"][order], start)
+    for field in ("buffer", "parent", "correlation"):
+        out[field][merged] = 0
     return out[np.argsort(out["begin"], kind="stable")]
 
 

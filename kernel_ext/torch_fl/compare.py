@@ -135,10 +135,14 @@ def _compile(shell: Any, cell: str) -> tuple[Any, set[str]]:
     # The magic's own line comes first in the cell, so that tracebacks show the right lines.
     source = "\n" + shell.transform_cell(cell)
     tree = ast.parse(source)
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Await):
-            raise UsageError("%%ral_compare cannot run a cell that awaits")
-    read = {n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
+    if any(isinstance(node, ast.Await) for node in ast.walk(tree)):
+        raise UsageError("%%ral_compare cannot run a cell that awaits")
+    read: set[str] = set()
+    made: set[str] = set()
+    for statement in tree.body:
+        names = [node for node in ast.walk(statement) if isinstance(node, ast.Name)]
+        read |= {node.id for node in names if isinstance(node.ctx, ast.Load)} - made
+        made |= {node.id for node in names if isinstance(node.ctx, ast.Store)}
     filename = shell.compile.cache(source, shell.execution_count, raw_code=cell)
     return compile(tree, filename, "exec"), read
 
@@ -200,7 +204,7 @@ class _Runner:
                 _wait(device)
                 taken = time.perf_counter() - begin
             self._printed = True
-            return taken * 1e6, _values(space, before, copies)
+            return taken * 1e6, _values(space, before, self._inputs)
         finally:
             space.clear()
             space.update(before)
@@ -262,28 +266,34 @@ def _follow(optimizer: torch.optim.Optimizer, moved: dict[int, Any], device: str
         }
 
 
-def _values(space: dict[str, Any], before: dict[str, Any], copies: dict[str, Any]) -> dict[str, Any]:
-    """Tensors that the cell made or was given, on the host, by name; gradients of leaves too."""
+def _values(space: dict[str, Any], before: dict[str, Any], inputs: dict[str, Any]) -> dict[str, Any]:
+    """Tensors that the cell made or changed, on the host, by name; gradients of leaves too.
+
+    `before` are the user's names, `inputs` those whose copies the cell read.
+    """
     import torch
 
     out: dict[str, Any] = {}
 
-    def take(name: str, tensor: torch.Tensor) -> None:
-        out[name] = tensor.detach().cpu().clone()
+    def take(name: str, tensor: torch.Tensor, old: torch.Tensor | None) -> None:
+        value = tensor.detach().cpu().clone()
+        if old is None or not torch.equal(value, old.detach().cpu()):
+            out[name] = value
         if tensor.is_leaf and tensor.grad is not None:
             out[f"{name}.grad"] = tensor.grad.detach().cpu().clone()
 
     for name, value in list(space.items()):
         if name.startswith("_") or (name in before and before[name] is value):
             continue
+        old = inputs.get(name)
         if isinstance(value, torch.nn.Module):
-            for part, parameter in value.named_parameters():
-                take(f"{name}.{part}", parameter)
-            for part, buffer in value.named_buffers():
-                take(f"{name}.{part}", buffer)
+            same = isinstance(old, torch.nn.Module)
+            known = dict([*old.named_parameters(), *old.named_buffers()]) if same else {}
+            for part, tensor in [*value.named_parameters(), *value.named_buffers()]:
+                take(f"{name}.{part}", tensor, known.get(part))
         elif isinstance(value, torch.Tensor):
-            take(name, value)
-        elif isinstance(value, float) and name not in copies:
+            take(name, value, old if isinstance(old, torch.Tensor) else None)
+        elif isinstance(value, float):
             out[name] = torch.tensor(value, dtype=torch.float64)
     return out
 

@@ -25,8 +25,7 @@ VERSION = 1
 PERIOD_S = 0.1
 TABLES_PERIOD_S = 0.3
 REFRESH_PERIOD_S = 3.0
-_DENSE = 4000  # records of one batch above which they are merged
-_VIEW_US = 112_000  # what the live view shows
+_FULL_RECORDS = 20_000  # of one drain: the ring of one thread holds some 131,000
 _SHARE = 0.03  # of the wall that this thread may use
 
 log = logging.getLogger("torch_fl")
@@ -73,8 +72,6 @@ class Sender:
         if not any(channel.open for channel in self._channels):
             return
         recording = self._recording
-        if len(batch) > _DENSE:
-            batch = batches.thin(batch, _DENSE, _VIEW_US / 1000)
         content: dict[str, Any] = {
             "type": "batch",
             "version": VERSION,
@@ -88,7 +85,7 @@ class Sender:
             content["tables"] = recording.make_tables()
             took = time.monotonic() - now
             self._tables_due = now + max(self._tables_period, took / _SHARE)
-        events, lost = recording.tables.events, recording.lost()
+        events, lost = recording.events, recording.lost()
         data = batches.encode(batch, self._number, recording.now_us, lost, events)
         self._number += 1
         for channel in self._channels:
@@ -159,8 +156,10 @@ class Drain:
                 self._sender = self._refresh = None
             used = time.thread_time()
             self._recording.drain_cpu_s = used
-            # Above its share of the time the thread slows down, to 5 batches a second at least.
+            # Above its share of the time the thread slows down, to 5 batches a second at least, but
+            # not where the ring might then overflow.
             over = used / max(time.monotonic() - started, 1e-3) > _SHARE
+            over &= self._recording.last_read < _FULL_RECORDS
             pause = min(2 * PERIOD_S, pause + 0.02) if over else max(PERIOD_S, pause - 0.02)
 
     def _wait(self, pause: float) -> bool:

@@ -136,7 +136,7 @@ class RalMagics(Magics):
             return None
         result = _last()
         if not args.why:
-            return self._give(result.fallback, args.json)
+            return self._give(result.fallback.drop(columns="chain"), args.json)
         rows = [row for row in result.trace.decisions.to_dict("records") if row["op"] == args.why]
         chain = [row for row in result.bundle["tables"]["fallback"] if row["op"] == args.why]
         if args.json:

@@ -30,9 +30,12 @@ MIME = "application/vnd.torch-fl.profile+json"
 BUNDLE_BYTES = 1 << 20
 RUNNING_BUNDLE_BYTES = 1 << 18
 KEPT_RECORDS = 2_000_000  # in the result's frames, 128 bytes each; tables are exact beyond
+LIVE_RECORDS = 4000  # of one drain, above which neighbours are merged
+LIVE_VIEW_US = 112_000  # what the live view shows
+_DENSE_RECORDS = 20_000  # of one drain, above which sums wait
+_MOST_PENDING = 1_000_000
 _STORE_RECORDS = 60_000  # batch records kept for the bundle, thinned above
 _FINEST = 400_000  # thinning begins with gaps of this part of the cell
-_DEVICE_WORK = (Kind.KERNEL, Kind.COPY)
 
 _active: Recording | None = None
 
@@ -81,6 +84,9 @@ class Recording:
         self._thinned = False
         self._leaks: list[dict[str, Any]] = []
         self._threads: dict[int, str] = {}
+        self._pending: list[np.ndarray] = []
+        self._pending_records = 0
+        self.last_read = 0
 
     # Life.
 
@@ -103,37 +109,69 @@ class Recording:
         self._core.trace_mark(f"cell begin {cell}")
 
     def drain(self) -> np.ndarray:
-        """Takes in what was recorded since the last call; returns it as batch records."""
+        """Takes in what was recorded since the last call; returns it as batch records.
+
+        Where records come faster than they can be summed at a small cost to the cell, they are only
+        copied and sampled; the sums are made up for later, at the end at the latest.
+        """
         with self.lock:
             self._core.trace_flush(False)
-            return self._take()
+            records = self._read()
+            if len(records) > _DENSE_RECORDS and self._pending_records < _MOST_PENDING:
+                step = -(-len(records) // LIVE_RECORDS)
+                sample = batches.from_records(records[::step], self.begin_ns)
+                sample["count"] = step
+                return sample
+            return self._sum_up()
 
-    def _take(self) -> np.ndarray:
+    def _read(self) -> np.ndarray:
         records = self._own(self._reader.read())
         self._name_threads()
-        self.tables.add(records)
-        room = KEPT_RECORDS - self._kept_records
-        if room < len(records):
-            self.dropped_from_frames += len(records) - max(0, room)
-        if room > 0 and len(records):
-            self.kept.append(records[:room])
-            self._kept_records += len(self.kept[-1])
-        batch = batches.from_records(records, self.begin_ns)
-        self._keep_for_bundle(batch)
+        self._pending.append(records)
+        self._pending_records += len(records)
+        self.last_read = len(records)
+        return records
+
+    def _sum_up(self) -> np.ndarray:
+        """Sums all that was read; returns the last part of it as batch records."""
+        batch = np.empty(0, batches.BATCH_DTYPE)
+        for records in self._pending:
+            self.tables.add(records)
+            room = KEPT_RECORDS - self._kept_records
+            self.dropped_from_frames += max(0, len(records) - max(0, room))
+            if room > 0 and len(records):
+                self.kept.append(records[:room])
+                self._kept_records += len(self.kept[-1])
+            batch = batches.from_records(records, self.begin_ns)
+            dense = LIVE_RECORDS if not self.end_ns else LIVE_RECORDS * 5
+            if len(batch) > dense:
+                batch, self._thinned = batches.thin(batch, dense, LIVE_VIEW_US / 1000), True
+            self._keep_for_bundle(batch)
+        self._pending, self._pending_records = [], 0
         return batch
+
+    @property
+    def events(self) -> int:
+        """Records taken in so far."""
+        return self.tables.events + self._pending_records
 
     def _own(self, records: np.ndarray) -> np.ndarray:
         """Without what was queued or done before the cell began, after it ended, or on other devices."""
-        kind, device = records["kind"], records["device"]
-        at = records["begin_ns"]
-        queued = np.isin(kind, _DEVICE_WORK) & (records["queued_ns"] > 0)
-        at = np.where(queued, records["queued_ns"], at)
-        own = (at >= self.begin_ns) | (records["flags"] & int(Flag.SNAPSHOT) != 0)
-        if self.end_ns:
-            own &= at <= self.end_ns
+        if not len(records):
+            return records
+        begin, queued = records["begin_ns"], records["queued_ns"]  # 0 where it is no device work
+        before = (queued > 0) & (queued < self.begin_ns)
+        late = self.end_ns and begin[-1] > self.end_ns
+        if begin[0] >= self.begin_ns and not (late or self._devices or before.any()):
+            return records
+        own = (begin >= self.begin_ns) | (records["flags"] & int(Flag.SNAPSHOT) != 0)
+        own &= ~before
+        if late:
+            own &= np.where(queued > 0, queued, begin) <= self.end_ns
+        device = records["device"]
         if self._devices is not None:
             own &= (device < 0) | np.isin(device, list(self._devices))
-        return records if own.all() else records[own]
+        return records if own.all() else records.take(np.flatnonzero(own))
 
     def stop(
         self,
@@ -154,7 +192,8 @@ class Recording:
             self._core.trace_release()
             _active = None
         with self.lock:
-            self._take()
+            self._read()
+            self._sum_up()
             self.state, self.failed_line = state, failed_line
             if error is not None:
                 text = str(error)
@@ -251,7 +290,7 @@ class Recording:
         with self.lock:
             store = np.concatenate(self._store) if self._store else np.empty(0, batches.BATCH_DTYPE)
             summary, tables = self.summary(), self.make_tables()
-            thinned, now, lost, events = self._thinned, self.now_us, self.lost(), self.tables.events
+            thinned, now, lost, events = self._thinned, self.now_us, self.lost(), self.events
             status = self.status if self.state != "running" else self._ring.status()
         head: dict[str, Any] = {
             "version": 1,

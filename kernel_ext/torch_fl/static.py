@@ -80,7 +80,7 @@ def header(bundle: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def _lines(bundle: dict[str, Any], sort: str, limit: int) -> list[list[str]]:
-    rows = [r for r in bundle["tables"]["lines"] if r["line"] and (r["time_us"] or r["copy_us"])]
+    rows = [r for r in bundle["tables"]["lines"] if r["line"] and r["time_us"]]
     total = sum(r["time_us"] for r in bundle["tables"]["lines"]) or 1
     key = SORT_KEYS[sort]
     rows = sorted(rows, key=lambda row: row[key] if sort == "line" else -row[key])

@@ -18,12 +18,24 @@ from torch_fl import words
 from torch_fl.buffers import Buffers, buffer_rows, label
 from torch_fl_core.trace.layout import TIER_NAMES, Flag, Kind, Tier
 
-RECORD_COST_NS = 60.0  # writing one record, measured by the trace's own bench
+RECORD_COST_NS = 60.0  # writing one record
+OP_COST_NS = 300.0  # one of an operator: PyTorch's RecordFunction callbacks included
 _SITE_FIELDS = ("name", "kernel", "reason", "location", "inner_location", "forward_location")
-_SUMMED = (Kind.KERNEL, Kind.COPY, Kind.ALLOC, Kind.SYNC)
 _MIX = [np.uint64(odd) for odd in (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9)]
 _NOT_ALLOWED = ("switched off", "after ")  # reasons of tiers that the policy leaves out or puts later
 _RECENT_NS = 100_000_000
+
+
+def _kinds(*kinds: Kind) -> np.ndarray:
+    """A table that tells by a record's kind whether it is one of those."""
+    table = np.zeros(256, bool)
+    table[list(kinds)] = True
+    return table
+
+
+_IS_SUMMED = _kinds(Kind.KERNEL, Kind.COPY, Kind.ALLOC, Kind.SYNC)
+_IS_WORK = _kinds(Kind.KERNEL, Kind.COPY)
+_IS_MEMORY = _kinds(Kind.ALLOC, Kind.VIEW, Kind.FREE)
 
 
 class Site(NamedTuple):
@@ -63,6 +75,7 @@ class Tables:
         self.begin_ns = begin_ns
         self.strings = strings
         self.events = 0
+        self._ops = 0  # records of operators among them
         self.buffers = Buffers(begin_ns)
         self._source = source.splitlines()
         self._hash = cell_hash
@@ -81,18 +94,24 @@ class Tables:
         self.events += len(records)
         if not len(records):
             return
-        kind = records["kind"]
-        self._add_sites(records[np.isin(kind, _SUMMED)])
-        kernels = records[kind == Kind.KERNEL]
-        self._add_busy(records[(kind == Kind.KERNEL) | (kind == Kind.COPY)])
-        self._add_recent(kernels)
-        self.buffers.add(records)
+        self._note_line(records[-64:])
+        # Operators on the host are most records and part of no sum.
+        everything = len(records)
+        records = records.take(np.flatnonzero(records["kind"] != Kind.OP))
+        self._ops += everything - len(records)
+        kind = np.ascontiguousarray(records["kind"])
+        self._add_sites(records.take(np.flatnonzero(_IS_SUMMED[kind])))
+        self._add_busy(records.take(np.flatnonzero(_IS_WORK[kind])))
+        self._add_recent(records.take(np.flatnonzero(kind == Kind.KERNEL)))
+        self.buffers.add(records.take(np.flatnonzero(_IS_MEMORY[kind])))
         for record in records[kind == Kind.COMPILE]:
             if record["end_ns"]:
                 self._compiling.pop(int(record["name"]), None)
             else:
                 self._compiling[int(record["name"])] = int(record["begin_ns"])
-        located = np.flatnonzero((records["location"] != 0) & (kind != Kind.FREE))
+
+    def _note_line(self, records: np.ndarray) -> None:
+        located = np.flatnonzero((records["location"] != 0) & (records["kind"] != Kind.FREE))
         if len(located):
             last = records[located[-1]]
             self._line = self.line_of(int(last["location"]), int(last["inner_location"]))
@@ -100,7 +119,9 @@ class Tables:
     def _add_sites(self, records: np.ndarray) -> None:
         if not len(records):
             return
-        records = records[records["flags"] & int(Flag.SNAPSHOT) == 0]
+        snapshot = records["flags"] & int(Flag.SNAPSHOT) != 0
+        if snapshot.any():
+            records = records[~snapshot]
         backward = records["flags"].astype(np.uint64) & np.uint64(Flag.BACKWARD)
         small = records["kind"].astype(np.uint64) << np.uint64(24)
         small |= records["tier"].astype(np.uint64) << np.uint64(32)
@@ -135,7 +156,7 @@ class Tables:
         """The union of the times in which each device's own queues ran something."""
         own = (records["device"] >= 0) & (records["flags"] & int(Flag.HOST) == 0)
         own &= (records["end_ns"] > records["begin_ns"]) & (records["tier"] != Tier.VIEW)
-        records = records[own]
+        records = records.take(np.flatnonzero(own))
         for device in np.unique(records["device"]).tolist():
             part = records[records["device"] == device]
             busy = self._busy.setdefault(device, [0.0, float("-inf")])
@@ -228,7 +249,8 @@ class Tables:
             number["view"] = self.buffers.views
         busy = {d: min(1.0, used[0] / wall) for d, used in self._busy.items()}
         curves = self.buffers.curves
-        overhead = (self.events * RECORD_COST_NS + drain_cpu_s * 1e9) / (wall * 1e3)
+        writing = self._ops * OP_COST_NS + (self.events - self._ops) * RECORD_COST_NS
+        overhead = (writing + drain_cpu_s * 1e9) / (wall * 1e3)
         fell, of, rate = self._rates(now_ns)
         return {
             "state": state,
@@ -333,35 +355,43 @@ class Tables:
         return {"line": line, "source": text, **sums}
 
     def fallback(self) -> list[dict[str, Any]]:
-        """Ops that ran on a tier after the first allowed one, by time."""
+        """Ops that ran on a tier after the first allowed one, by time.
+
+        Chains of one op that ended on the same tier are one row, with the reason and kernel of those
+        that took most time.
+        """
         rows: dict[tuple[int, ...], dict[str, Any]] = {}
+        chains: dict[tuple[int, ...], dict[tuple[int, int], float]] = {}
         for site, sums in self._kernels():
             if not self._fell_back(site.reason, site.tier):
                 continue
-            key = (site.name, site.tier, site.kernel, site.reason, site.device)
-            row = rows.setdefault(
-                key,
-                {
-                    "op": words.op(self.strings.get(site.name, "")),
-                    "tier": TIER_NAMES[site.tier],
-                    "kernel": self.strings.get(site.kernel, ""),
-                    "reason": self.reason(site.reason),
-                    "device": self.device(site.device),
-                    "count": 0,
-                    "time_us": 0.0,
-                    "copied_bytes": 0,
-                    "lines": set(),
-                },
-            )
+            key = (site.name, site.tier, site.device)
+            row = rows.setdefault(key, {"count": 0, "time_us": 0.0, "copied_bytes": 0, "lines": set()})
             row["count"] += sums.count
             row["time_us"] += sums.time
             row["copied_bytes"] += int(sums.copied)
             line = self.line_of(site.location, site.inner)
             if line:
                 row["lines"].add(line)
-        for row in rows.values():
-            row["time_us"], row["lines"] = round(row["time_us"], 1), sorted(row["lines"])
-        return sorted(rows.values(), key=lambda row: (-row["time_us"], row["op"]))
+            times = chains.setdefault(key, defaultdict(float))
+            times[site.kernel, site.reason] += sums.time
+        out = []
+        for (name, tier, device), row in rows.items():
+            times = chains[name, tier, device]
+            kernel, reason = max(times, key=lambda chain: (times[chain], chain))
+            out.append(
+                {
+                    "op": words.op(self.strings.get(name, "")),
+                    "tier": TIER_NAMES[tier],
+                    "kernel": self.strings.get(kernel, ""),
+                    "reason": self.reason(reason),
+                    "device": self.device(device),
+                    **row,
+                    "time_us": round(row["time_us"], 1),
+                    "lines": sorted(row["lines"]),
+                }
+            )
+        return sorted(out, key=lambda row: (-row["time_us"], row["op"]))
 
 
 def _site(row: np.void) -> Site:

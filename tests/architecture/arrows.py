@@ -100,7 +100,7 @@ def _matches(name: str, prefixes: tuple[str, ...]) -> bool:
     """Folders and scopes end in '/' (or are '@'); anything else is a header, a file or a module's name."""
     for prefix in prefixes:
         if prefix.endswith(("/", "@")):
-            if name.startswith(prefix):
+            if name.startswith(prefix) or name == prefix.rstrip("/"):
                 return True
         elif name == prefix or name.startswith((prefix + ".", prefix + "/")):
             return True

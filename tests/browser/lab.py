@@ -56,6 +56,10 @@ def serve(folder: pathlib.Path, state: pathlib.Path, *options: str) -> Iterator[
         env[f"JUPYTER_{name}"] = str(state / name.lower())
     env["JUPYTERLAB_SETTINGS_DIR"] = str(state / "settings")
     env["JUPYTERLAB_WORKSPACES_DIR"] = str(state / "workspaces")
+    # No question about news may lie over the pictures.
+    quiet = state / "settings/@jupyterlab/apputils-extension/notification.jupyterlab-settings"
+    quiet.parent.mkdir(parents=True, exist_ok=True)
+    quiet.write_text('{"fetchNews": "false", "checkForUpdates": false}')
     token = secrets.token_hex(16)
     command = [
         sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root", f"--ServerApp.port={port}",
@@ -63,7 +67,6 @@ def serve(folder: pathlib.Path, state: pathlib.Path, *options: str) -> Iterator[
         f"--ServerApp.root_dir={folder}", "--LabApp.news_url=None", "--LabApp.check_for_updates_class="
         "jupyterlab.NeverCheckForUpdate", *options,
     ]  # fmt: skip
-    state.mkdir(parents=True, exist_ok=True)
     with open(state / "server.log", "ab") as log:
         server = subprocess.Popen(command, stdout=log, stderr=log, env=env, cwd=folder)
     base = f"http://127.0.0.1:{port}"
@@ -135,6 +138,11 @@ def run_cell(page, index: int) -> None:
     """Selects a cell and runs it; does not wait."""
     cell(page, index).locator(".jp-InputPrompt").first.click()
     page.keyboard.press("Shift+Enter")
+
+
+def prompt(page, index: int) -> str:
+    """What stands before a cell: "[*]:" while it runs, "[3]:" after its run."""
+    return cell(page, index).locator(".jp-InputPrompt").first.inner_text().strip()
 
 
 def wait_until_run(page, index: int, count: int, timeout_s: float) -> None:

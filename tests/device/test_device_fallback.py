@@ -126,7 +126,8 @@ def test_every_kernel_has_a_tier_and_a_reason(device: str) -> None:
     decisions = found.decisions
     assert len(decisions) > 0
     assert set(decisions["tier"]) <= TIERS
-    assert decisions["reason"].astype(str).str.len().gt(0).all()
+    assert decisions["ran"].str.len().gt(0).all()
+    assert decisions["count"].sum() == len(kernels)
 
 
 def test_the_trace_sees_memory(device: str) -> None:

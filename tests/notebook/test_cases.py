@@ -14,7 +14,7 @@ from torch_fl.recorder import MIME
 
 pytest.importorskip("torch")
 
-SETUP = '''
+SETUP = """
 %load_ext torch_fl
 import asyncio, json, math, os, threading, time, torch, torch_fl
 DEV = 'ral:0'
@@ -22,9 +22,9 @@ def export_json(path): torch_fl.last().to_chrome(path)
 def export_html(path): torch_fl.last().to_html(path)
 def recording(): return torch_fl.recording()
 def sync(): torch.ral.synchronize()
-'''
+"""
 
-CHECK = '''
+CHECK = """
 def load(path):
     with open(path, encoding='utf-8') as f:
         d = json.load(f)
@@ -52,7 +52,7 @@ def check(path):
     return count
 def how_many(path, part):
     return sum(n for name, n in check(path).items() if part in name)
-'''
+"""
 
 
 class Book:

@@ -19,6 +19,7 @@ BEGIN = 10**12
 REASON = {
     20: '{"ran": "manifest entry"}',
     21: '{"native": "no manifest entry", "ran": "C++"}',
+    23: '{"native": "slower", "ran": "measured"}',
     22: '{"native": "switched off by RAL_FALLBACK", "ran": "PyTorch"}',
 }
 STRINGS: Mapping[int, str] = {
@@ -101,6 +102,18 @@ def test_sums_by_tier_line_and_copy() -> None:
         ("cpu", 1, 64, [3]),
     ]  # the one whose first tier was switched off did not fall back
     assert fallback[0]["reason"]["native"] == "no manifest entry" and fallback[0]["op"] == "mm"
+
+
+def test_chains_of_one_op_and_outcome_are_one_row() -> None:
+    of = tables(
+        kernel(0, 10, Tier.CPU), kernel(10, 30, Tier.CPU, reason=23, kernel=6), kernel(50, 5, Tier.REFERENCE)
+    )
+    rows = of.fallback()
+    assert [(r["tier"], r["count"], r["time_us"], r["kernel"]) for r in rows] == [
+        ("cpu", 2, 40, "k2"),
+        ("reference", 1, 5, "k1"),
+    ]
+    assert rows[0]["reason"]["native"] == "slower"
 
 
 def random_records(count: int) -> np.ndarray:

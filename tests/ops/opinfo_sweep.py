@@ -119,6 +119,11 @@ class Report:
         """Ops that passed with a native kernel of their own and with no other computing tier."""
         return [op for op in self.passed if set(self.answers[op]["tiers"]) - {"view"} == {"native"}]
 
+    def native_kernels(self) -> list[str]:
+        """ATen operators whose native kernels those ops ran."""
+        names = {name for op in self.native_right() for name in self.answers[op]["tiers"]["native"]}
+        return sorted({name.rstrip("_") for name in names})
+
     def by_tier(self) -> dict[str, int]:
         """Number of passing ops for each set of tiers that ran."""
         found = Counter("+".join(sorted(self.answers[op]["tiers"])) or "none" for op in self.passed)
@@ -133,7 +138,8 @@ class Report:
             f"  passes by tier: {self.by_tier()}",
         ]
         if self.mode == "native":
-            lines.append(f"  right native: {len(self.native_right())}")
+            lines.append(f"  right native: {len(self.native_right())} ops")
+            lines.append(f"  with {len(self.native_kernels())} kernels: {' '.join(self.native_kernels())}")
         lines += [f"  FAIL {op}: {error}" for op, error in self.failed.items()]
         return "\n".join(lines)
 
@@ -163,7 +169,7 @@ def sweep(mode: str, device: str, jobs: int = 2, ops: list[str] | None = None) -
                 except ChildGone as gone:
                     child = None
                     answer = {"op": op, "status": "fail", "error": str(gone), "samples": 0, "passed_on": 0}
-                    answer |= {"tiers": {}, "seconds": 0.0}
+                    answer |= {"copies": 0, "views": 0, "tiers": {}, "seconds": 0.0}
                 with lock:
                     report.answers[op] = answer
         except BaseException as error:  # raised again below, in the caller's thread

@@ -3,7 +3,7 @@
   python opinfo_worker.py MODE DEVICE      MODE is forward, backward, variants or native
 
 Reads op names from standard input, one a line, and answers each with one line of JSON:
-{"op", "status": "pass"|"fail"|"none", "error", "samples", "passed_on", "copies", "tiers": {tier: [aten op, ...]},
+{"op", "status": "pass"|"fail"|"none", "error", "samples", "passed_on", "copies", "views", "tiers": {tier: [aten op, ...]},
 "seconds"}. "none" means that no sample applies. A crash or a hang is the parent's to notice.
 """
 
@@ -29,7 +29,7 @@ from torch.utils._pytree import tree_leaves
 DTYPE = torch.float32
 FORWARD_SAMPLES = 20
 BACKWARD_SAMPLES = 3
-NATIVE_SAMPLES = 8
+NATIVE_SAMPLES = 6
 VARIANT_SAMPLES = 4
 HANG_S = 50
 
@@ -42,6 +42,7 @@ class Outcome:
         self.samples = 0
         self.passed_on = 0
         self.copies = 0
+        self.views = 0
         self.error = ""
         self.tiers: dict[str, list[str]] = {}
 
@@ -60,6 +61,7 @@ class Outcome:
             "samples": self.samples,
             "passed_on": self.passed_on,
             "copies": self.copies,
+            "views": self.views,
             "tiers": self.tiers,
         }
 
@@ -111,6 +113,7 @@ def tiers_of(outcome: Outcome, device_type: str) -> Iterator[None]:
     for name, tier in zip(frame["op"], frame["tier"], strict=True):
         found[tier].add(name)
     outcome.copies = len(recorded.copies)
+    outcome.views = int((recorded.memory["parent"] > 0).sum())
     outcome.tiers = {tier: sorted(names) for tier, names in found.items()}
 
 

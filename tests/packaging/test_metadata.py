@@ -60,6 +60,7 @@ def test_core_ships_libraries_headers_schema_and_plugins():
         "schema/kernel_manifest.schema.json",
         "plugins/opencl/libopencl_plugin.so",
         "plugins/opencl/kernel_manifest.json",
+        "template/template_plugin.c",
     ):
         assert (folder / name).is_file(), name
     version = importlib.metadata.version("torch").split(".")

@@ -94,7 +94,7 @@ enum {
   RAL_TRACE_COPY = 3,     /* name = "host_to_device", "device_to_host", "on_device", "device_to_device" */
   RAL_TRACE_ALLOC = 4,    /* a block was handed out: buffer, bytes; name = op */
   RAL_TRACE_FREE = 5,     /* a buffer or view died: buffer, bytes */
-  RAL_TRACE_VIEW = 6,     /* a BufferView was made: buffer, parent, bytes, byte offset in aux64; name = op */
+  RAL_TRACE_VIEW = 6,     /* a BufferView was made: buffer, parent in aux64, bytes, byte offset in copied; name = op */
   RAL_TRACE_SYNC = 7,     /* the host waited: name = why ("synchronize", "wait", "item", "host op") */
   RAL_TRACE_DECISION = 8, /* a new plan: name = op, kernel, tier, reason (the whole chain) */
   RAL_TRACE_COMPILE = 9,  /* a kernel was built: name = kernel; end_ns 0 in a record written at its begin */
@@ -124,7 +124,7 @@ struct ral_trace_record {
   int64_t end_ns;
   int64_t queued_ns;        /* KERNEL, COPY on a device: when the host enqueued it */
   uint64_t bytes;           /* ALLOC, FREE, VIEW, COPY: size. KERNEL: bytes read and written */
-  uint64_t copied;          /* KERNEL: bytes copied between host and device for this tier's sake */
+  uint64_t copied;          /* KERNEL: bytes copied between host and device for this tier's sake. VIEW: byte offset */
   uint64_t buffer;          /* ALLOC, FREE, VIEW: id, unique in the process. KERNEL: first output's id */
   uint64_t aux64;           /* VIEW: parent buffer id. KERNEL: first input's buffer id */
   uint64_t correlation;     /* OP: own id. Others: id of the OP that caused them; 0 none */

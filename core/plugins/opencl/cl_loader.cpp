@@ -3,7 +3,10 @@
 
 #include <dlfcn.h>
 #include <glob.h>
+#include <unistd.h>
 
+#include <algorithm>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 
@@ -149,6 +152,22 @@ std::string plugin_folder() {
   std::string path = info.dli_fname;
   size_t slash = path.rfind('/');
   return slash == std::string::npos ? "." : path.substr(0, slash);
+}
+
+bool ensure_linker() {
+  const char* value = std::getenv("PATH");
+  const std::string path = value ? value : "/usr/bin:/bin";  // what execvp takes where PATH is unset
+  for (size_t begin = 0; begin <= path.size();) {
+    const size_t end = std::min(path.find(':', begin), path.size());
+    if (end > begin && access((path.substr(begin, end - begin) + "/ld").c_str(), X_OK) == 0) return true;
+    begin = end + 1;
+  }
+  for (const char* folder : {"/usr/bin", "/usr/local/bin", "/bin"}) {
+    if (access((std::string(folder) + "/ld").c_str(), X_OK) != 0) continue;
+    setenv("PATH", (path + ":" + folder).c_str(), 1);
+    return true;
+  }
+  return false;
 }
 
 LoadResult load_platforms(int thread_budget) {

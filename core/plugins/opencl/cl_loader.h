@@ -23,6 +23,10 @@ struct LoadResult {
 // of a CPU driver that has not started yet.
 LoadResult load_platforms(int thread_budget);
 
+// PoCL ends the process when it needs the linker `ld` and finds none on the PATH. True where it will find
+// one; a linker in a system folder that the PATH leaves out is made reachable at the PATH's end.
+bool ensure_linker();
+
 // The folder that holds this shared library, without a final slash.
 std::string plugin_folder();
 

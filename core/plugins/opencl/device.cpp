@@ -105,7 +105,9 @@ void describe(Device& device, const std::string& platform, const std::string& pl
   device.fp64 = contains(extensions, "cl_khr_fp64");
   device.priorities = contains(extensions, "cl_khr_priority_hints");
   device.cpu = info.kind == RAL_DEVICE_CPU;
-  device.compiler = device_value<cl_bool>(device, CL_DEVICE_COMPILER_AVAILABLE) != 0;
+  if (!device_value<cl_bool>(device, CL_DEVICE_COMPILER_AVAILABLE)) device.no_compiler = "this OpenCL driver has no compiler";
+  if (maker == "PoCL" && !ensure_linker())
+    device.no_compiler = "PoCL builds kernels with the linker ld, which is not installed (Debian and Ubuntu: apt install binutils)";
   device.correct_divide = device_value<cl_bitfield>(device, CL_DEVICE_SINGLE_FP_CONFIG) & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT;
   device.float_lanes = std::clamp<uint32_t>(device_value<cl_uint>(device, CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT), 1, 16);
   device.max_group = std::max<size_t>(1, device_value<size_t>(device, CL_DEVICE_MAX_WORK_GROUP_SIZE));
@@ -123,6 +125,8 @@ bool open(Device& device) {
     log(RAL_LOG_WARNING, std::string("opencl: device ") + device.info.name + " left out: clCreateContext failed with " + std::to_string(code));
     return false;
   }
+  if (!device.no_compiler.empty())
+    log(RAL_LOG_WARNING, std::string("opencl: no native kernels on ") + device.info.name + ": " + device.no_compiler);
   device.queue = create_queue(device, 0);
   if (!device.queue) {
     log(RAL_LOG_WARNING, std::string("opencl: device ") + device.info.name + " left out: no command queue");

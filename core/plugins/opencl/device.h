@@ -41,7 +41,7 @@ struct Device {
   bool profiling = true;
   bool correct_divide = false;
   bool fp64 = false;
-  bool compiler = true;
+  std::string no_compiler;   // why kernels cannot be built; "" where they can
   bool priorities = false;
   bool cpu = false;
   uint32_t float_lanes = 8;  // native float vector width, 1..16

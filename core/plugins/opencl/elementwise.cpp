@@ -137,7 +137,11 @@ const std::unordered_map<std::string, Op>& ops() {
 }
 
 constexpr uint32_t kMaxArity = 6;
-constexpr int64_t kShortRow = 32;    // rows shorter than this go by flat index
+constexpr int64_t kShortRow = 4;        // rows shorter than this go by flat index
+constexpr int64_t kPiece = 4096;        // elements of one work-item of a CPU
+constexpr int64_t kStridedLength = 128;  // of a row where an operand is strided along it: such a piece,
+constexpr int64_t kStridedRows = 16;     // so many rows high, reads whole cache lines
+constexpr int kWayShift = 46;            // place in the key of the innermost strides' forms
 
 // What an argument is, five bits of the program's key: a dtype, or one of these.
 enum Slot : uint64_t { kScalar = 20, kAbsent = 21, kText = 22 };
@@ -366,29 +370,44 @@ ral_status plan(const Call& call, Plan& plan) {
   }
   const int last = static_cast<int>(layout.rank) - 1;
   const int64_t inner = layout.shape[last];
-  if (inner < kShortRow && layout.rank > 1) {
+  if (!call.device.cpu || (inner < kShortRow && layout.rank > 1)) {
     plan.begin("elementwise_flat", divide_up(static_cast<size_t>(count), group), group);
     add_operands(call, o, plan);
     plan.value(count);
     plan.value(layout);
     return RAL_SUCCESS;
   }
-  // Rows: a group computes its size of neighbours of the innermost dimension.
-  const int64_t blocks = static_cast<int64_t>(divide_up(static_cast<size_t>(inner), group));
-  plan.begin("elementwise_rows", static_cast<size_t>(count / inner * blocks), group);
+  bool strided = false;
+  for (int k = 0; k < operands; ++k) {
+    const int64_t stride = layout.stride[k][last];
+    strided = strided || stride > 1;
+    plan.key |= static_cast<uint64_t>(stride > 1 ? 2 : stride) << (kWayShift + 2 * k);
+  }
+  const int64_t rows = count / inner;
+  const int64_t length = std::min(inner, strided ? kStridedLength : kPiece);
+  const int64_t height = std::min(rows, strided ? kStridedRows : std::max<int64_t>(1, kPiece / length));
+  plan.begin("elementwise_rows", divide_up(static_cast<size_t>(rows), static_cast<size_t>(height)) * divide_up(static_cast<size_t>(inner), static_cast<size_t>(length)), 1);
   add_operands(call, o, plan);
-  plan.value(count);
-  plan.value(blocks);
+  plan.value(rows);
+  plan.value(length);
+  plan.value(height);
   plan.value(layout);
   return RAL_SUCCESS;
 }
 
-void preamble(const Call& call, const Plan&, std::string& out) {
+// The stride of operand k along the innermost dimension, as far as it is known when building.
+std::string inner_stride(const Plan& plan, int k) {
+  const uint64_t form = plan.key >> (kWayShift + 2 * k) & 3;
+  return form == 2 ? "lay.stride[" + std::to_string(k) + "][last]" : std::to_string(form);
+}
+
+void preamble(const Call& call, const Plan& plan, std::string& out) {
   Operands o;
   if (classify(call, o) != RAL_SUCCESS) return;
   common_preamble(call.device, o.compute, out);
   define(out, "OUT_TYPE", short_name(o.out_type));
   define(out, "OUT_BOOL", !o.raw && call.outs[0].dtype == RAL_BOOL ? "1" : "0");
+  define(out, "OUT_INNER", inner_stride(plan, 0));
   define(out, "MODE", std::to_string(o.mode));
   int operand = 1;
   for (uint32_t i = 0; i < kMaxArity; ++i) {
@@ -400,6 +419,7 @@ void preamble(const Call& call, const Plan&, std::string& out) {
     define(out, "VALUE_" + n + "(i)", tensor ? "(T)LOAD(" + std::string(short_name(static_cast<ral_dtype>(o.slots[i]))) + ", p" + n + " + o" + n + ", i)"
                                              : scalar ? "s" + n : "(T)0");
     define(out, "STRIDE_" + n + "(d)", tensor ? "lay.stride[" + std::to_string(operand) + "][d]" : "0");
+    define(out, "INNER_" + n, tensor ? inner_stride(plan, operand) : "0");
     operand += tensor;
   }
 }

@@ -88,7 +88,7 @@ ral_status built_variant(ManifestKernel& kernel, const Call& call, const Plan& p
         char text[4096];
         last_error(text, sizeof text);
         variant.error = text;
-        log(RAL_LOG_ERROR, "opencl: " + variant.error);
+        if (kernel.device->no_compiler.empty()) log(RAL_LOG_ERROR, "opencl: " + variant.error);
       }
       variant.built.store(true, std::memory_order_release);
     }

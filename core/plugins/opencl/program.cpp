@@ -128,12 +128,12 @@ ral_status load_program(Device& device, const void* bytes, size_t size, const st
 
 ral_status build_program(int32_t index, Device& device, const std::string& source, const std::string& options, const char* what,
                          cl_program* out) {
+  if (!device.no_compiler.empty()) return fail(RAL_ERROR_COMPILE, device.no_compiler);
   const std::string identity = device.identity + "|" + options;
   const std::string path = cache_file(hash_text(source), hash_text(identity, hash_text(source, 0x84222325cbf29ce4ull)));
   std::string binary;
   if (!path.empty() && read_cache(path, binary) && load_program(device, binary.data(), binary.size(), options, out) == RAL_SUCCESS)
     return RAL_SUCCESS;
-  if (!device.compiler) return fail(RAL_ERROR_COMPILE, "this OpenCL driver has no compiler");
 
   const bool reported = g_host && g_host->compile_begin && g_host->compile_end;
   const uint64_t id = reported ? g_host->compile_begin(index, what) : 0;

@@ -36,6 +36,8 @@ const std::unordered_map<std::string, Op>& ops() {
 
 constexpr int64_t kBlock = 4096;  // elements summed by themselves; reduction.cl has the same number
 constexpr int64_t kLanes = 16;
+constexpr int64_t kWide = 64;  // columns of one work-item where there are enough
+constexpr int kWideShift = 16;  // place in the key
 
 // One operand's dimensions, as reduction.cl sees them (dims_t).
 struct Dims {
@@ -154,7 +156,11 @@ ral_status plan_value(const Call& call, const Shape& s, ral_dtype compute, Plan&
   const int last = static_cast<int>(s.kept.rank) - 1;
   const bool columns = last >= 0 && s.kept.stride[0][last] == 1 && s.kept.shape[last] >= kLanes && inner_stride != 1;
   int64_t pieces = s.results;
-  if (columns) pieces = s.results / s.kept.shape[last] * static_cast<int64_t>(divide_up(static_cast<size_t>(s.kept.shape[last]), kLanes));
+  if (columns) {
+    const int64_t width = s.kept.shape[last] >= kWide ? kWide : kLanes;
+    pieces = s.results / s.kept.shape[last] * static_cast<int64_t>(divide_up(static_cast<size_t>(s.kept.shape[last]), static_cast<size_t>(width)));
+    plan.key |= static_cast<uint64_t>(width / kLanes) << kWideShift;
+  }
   const int64_t splits = choose_splits(call.device, pieces, blocks);
   const size_t items = static_cast<size_t>(pieces * splits);
   const size_t local = group_size(call.device, items);
@@ -244,11 +250,12 @@ ral_status plan(const Call& call, Plan& plan) {
   return op.form == kValue ? plan_value(call, s, compute, plan) : plan_index(call, op, s, plan);
 }
 
-void preamble(const Call& call, const Plan&, std::string& out) {
+void preamble(const Call& call, const Plan& plan, std::string& out) {
   const Op& op = *static_cast<const Op*>(call.kernel.op);
   common_preamble(call.device, compute_of(call, op), out);
   define(out, "IN_TYPE", short_name(call.args[0].dtype));
   define(out, "OUT_TYPE", short_name(call.outs[0].dtype));
+  define(out, "VECTORS", std::to_string(plan.key >> kWideShift));
   define(out, "FORM", std::to_string(op.form));
 }
 

@@ -81,12 +81,15 @@ Memory& memory() {
   return *all;
 }
 bool visible() { return numbers().get("VISIBLE") != 0; }
-char* bytes_of(ral_handle handle) { return visible() ? static_cast<char*>(handle) : static_cast<Hidden*>(handle)->data; }
+char* bytes_of(ral_handle handle) {
+  return visible() ? static_cast<char*>(handle) : static_cast<Hidden*>(handle)->data;
+}
 
 ral_status memory_malloc(int32_t, uint64_t bytes, ral_memory* out) {
   Memory& m = memory();
   std::lock_guard<std::mutex> guard(m.mutex);
-  if (m.bytes + bytes > static_cast<uint64_t>(numbers().get("MEMORY"))) return fail(RAL_ERROR_OUT_OF_MEMORY, "test device is full");
+  if (m.bytes + bytes > static_cast<uint64_t>(numbers().get("MEMORY")))
+    return fail(RAL_ERROR_OUT_OF_MEMORY, "test device is full");
   char* data = static_cast<char*>(malloc(bytes));
   if (!data) return fail(RAL_ERROR_OUT_OF_MEMORY, "host is full");
   void* handle = data;
@@ -155,7 +158,9 @@ struct ral_stream_s {
   std::deque<std::function<void()>> work;
   bool busy = false;
 
-  ral_stream_s() { std::thread([this] { run(); }).detach(); }
+  ral_stream_s() {
+    std::thread([this] { run(); }).detach();
+  }
   void push(std::function<void()> task) {
     std::lock_guard<std::mutex> guard(mutex);
     work.push_back(std::move(task));
@@ -280,15 +285,26 @@ ral_status event_release(int32_t, ral_event event) {
 
 // ---- Copies ----
 
-ral_status copy_from_host(int32_t device, ral_stream stream, ral_handle dst, uint64_t offset, const void* src, uint64_t bytes, ral_event* done) {
-  return enqueue(device, stream, done, [=] { memcpy(bytes_of(dst) + offset, src, bytes); return RAL_SUCCESS; });
-}
-ral_status copy_to_host(int32_t device, ral_stream stream, void* dst, ral_handle src, uint64_t offset, uint64_t bytes, ral_event* done) {
-  return enqueue(device, stream, done, [=] { memcpy(dst, bytes_of(src) + offset, bytes); return RAL_SUCCESS; });
-}
-ral_status copy_on_device(int32_t device, ral_stream stream, ral_handle dst, uint64_t dst_offset, ral_handle src, uint64_t src_offset,
+ral_status copy_from_host(int32_t device, ral_stream stream, ral_handle dst, uint64_t offset, const void* src,
                           uint64_t bytes, ral_event* done) {
-  return enqueue(device, stream, done, [=] { memmove(bytes_of(dst) + dst_offset, bytes_of(src) + src_offset, bytes); return RAL_SUCCESS; });
+  return enqueue(device, stream, done, [=] {
+    memcpy(bytes_of(dst) + offset, src, bytes);
+    return RAL_SUCCESS;
+  });
+}
+ral_status copy_to_host(int32_t device, ral_stream stream, void* dst, ral_handle src, uint64_t offset, uint64_t bytes,
+                        ral_event* done) {
+  return enqueue(device, stream, done, [=] {
+    memcpy(dst, bytes_of(src) + offset, bytes);
+    return RAL_SUCCESS;
+  });
+}
+ral_status copy_on_device(int32_t device, ral_stream stream, ral_handle dst, uint64_t dst_offset, ral_handle src,
+                          uint64_t src_offset, uint64_t bytes, ral_event* done) {
+  return enqueue(device, stream, done, [=] {
+    memmove(bytes_of(dst) + dst_offset, bytes_of(src) + src_offset, bytes);
+    return RAL_SUCCESS;
+  });
 }
 
 // ---- Kernels ----
@@ -304,15 +320,17 @@ ral_status resolve(int32_t, const char* op, const char*, const char* symbol, con
   return RAL_SUCCESS;
 }
 
-float* floats(const ral_value& value) { return reinterpret_cast<float*>(bytes_of(value.u.tensor->data) + value.u.tensor->byte_offset); }
+float* floats(const ral_value& value) {
+  return reinterpret_cast<float*>(bytes_of(value.u.tensor->data) + value.u.tensor->byte_offset);
+}
 int64_t elements(const ral_value& value) {
   int64_t n = 1;
   for (int32_t i = 0; i < value.u.tensor->ndim; ++i) n *= value.u.tensor->shape[i];
   return n;
 }
 
-ral_status launch(int32_t device, ral_kernel kernel, ral_stream stream, const ral_value* args, uint32_t arg_count, const ral_value* outs,
-                  uint32_t out_count, const ral_tensor*, ral_event* done) {
+ral_status launch(int32_t device, ral_kernel kernel, ral_stream stream, const ral_value* args, uint32_t arg_count,
+                  const ral_value* outs, uint32_t out_count, const ral_tensor*, ral_event* done) {
   const std::string& op = kernel->op;
   numbers().add("launches", 1);
   if (numbers().get("NO_LAUNCH_EVENT")) done = nullptr;
@@ -322,23 +340,35 @@ ral_status launch(int32_t device, ral_kernel kernel, ral_stream stream, const ra
   if (op == "test::fail_run") return enqueue(device, stream, done, [] { return RAL_ERROR_RUNTIME; });
   if (op == "test::slow") {
     const int64_t us = arg_count ? args[0].u.i : 0;
-    return enqueue(device, stream, done, [us] { pause_us(us); return RAL_SUCCESS; });
+    return enqueue(device, stream, done, [us] {
+      pause_us(us);
+      return RAL_SUCCESS;
+    });
   }
   if (out_count != 1) return fail(RAL_ERROR_INVALID_ARGUMENT, "one output expected");
   float* out = floats(outs[0]);
   const int64_t n = elements(outs[0]);
   if (op == "aten::fill.Scalar") {
     const float value = static_cast<float>(args[1].u.d);
-    return enqueue(device, stream, done, [=] { for (int64_t i = 0; i < n; ++i) out[i] = value; return RAL_SUCCESS; });
+    return enqueue(device, stream, done, [=] {
+      for (int64_t i = 0; i < n; ++i) out[i] = value;
+      return RAL_SUCCESS;
+    });
   }
   if (op == "aten::add.Tensor") {
     const float *a = floats(args[0]), *b = floats(args[1]);
     const float alpha = static_cast<float>(args[2].u.d);
-    return enqueue(device, stream, done, [=] { for (int64_t i = 0; i < n; ++i) out[i] = a[i] + alpha * b[i]; return RAL_SUCCESS; });
+    return enqueue(device, stream, done, [=] {
+      for (int64_t i = 0; i < n; ++i) out[i] = a[i] + alpha * b[i];
+      return RAL_SUCCESS;
+    });
   }
   if (op == "aten::relu") {
     const float* a = floats(args[0]);
-    return enqueue(device, stream, done, [=] { for (int64_t i = 0; i < n; ++i) out[i] = a[i] > 0 ? a[i] : 0; return RAL_SUCCESS; });
+    return enqueue(device, stream, done, [=] {
+      for (int64_t i = 0; i < n; ++i) out[i] = a[i] > 0 ? a[i] : 0;
+      return RAL_SUCCESS;
+    });
   }
   return fail(RAL_ERROR_UNSUPPORTED, "unknown op " + op);
 }
@@ -400,14 +430,28 @@ extern "C" RAL_PLUGIN_EXPORT const ral_plugin* ral_plugin_entry(const ral_host* 
   from_environment("NO_LAUNCH_EVENT", 0);
   from_environment("ANNOUNCE_SHUTDOWN", 0);
   static const ral_device_table device = {sizeof(ral_device_table), device_count, device_info, nullptr, nullptr};
-  static ral_memory_table mem = {sizeof(ral_memory_table), memory_malloc, memory_free, copy_from_host, copy_to_host, copy_on_device, nullptr, nullptr};
+  static ral_memory_table mem = {sizeof(ral_memory_table), memory_malloc, memory_free, copy_from_host, copy_to_host,
+                                 copy_on_device,           nullptr,       nullptr};
   if (!numbers().get("COPIES")) mem.copy_from_host = nullptr, mem.copy_to_host = nullptr, mem.copy_on_device = nullptr;
   if (numbers().get("IMPORT")) mem.import_host = import_host, mem.release_import = release_import;
-  static const ral_stream_table stream = {sizeof(ral_stream_table), stream_create, stream_destroy, stream_synchronize, stream_wait_event, stream_flush};
-  static const ral_event_table event = {sizeof(ral_event_table), event_record, event_query, event_synchronize, event_times, event_release, nullptr};
+  static const ral_stream_table stream = {sizeof(ral_stream_table), stream_create,     stream_destroy,
+                                          stream_synchronize,       stream_wait_event, stream_flush};
+  static const ral_event_table event = {
+      sizeof(ral_event_table), event_record, event_query, event_synchronize, event_times, event_release, nullptr};
   static const ral_kernel_table kernel = {sizeof(ral_kernel_table), resolve, nullptr, nullptr, launch};
-  static ral_plugin plugin = {sizeof(ral_plugin), RAL_ABI_VERSION, TESTPLUGIN_NAME, "1.2.3", last_error, &device, &mem,
-                              nullptr, nullptr, nullptr, nullptr, nullptr, shut_down};
+  static ral_plugin plugin = {sizeof(ral_plugin),
+                              RAL_ABI_VERSION,
+                              TESTPLUGIN_NAME,
+                              "1.2.3",
+                              last_error,
+                              &device,
+                              &mem,
+                              nullptr,
+                              nullptr,
+                              nullptr,
+                              nullptr,
+                              nullptr,
+                              shut_down};
   if (numbers().get("STREAMS")) plugin.stream = &stream;
   if (numbers().get("EVENTS")) plugin.event = &event;
   if (numbers().get("KERNELS")) plugin.kernel = &kernel;

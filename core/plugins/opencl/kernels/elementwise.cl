@@ -1,6 +1,6 @@
 // elementwise.cl - one expression per operator over a0 .. a5, the schema arguments in order, already in
 // the compute type T. The plugin defines: EXPRESSION (one of E_... below), OUT_TYPE, OUT_BOOL, MODE, and
-// for each argument HAS_n, PARAM_n, VALUE_n(i), STRIDE_n(d).
+// for each argument HAS_n, PARAM_n, VALUE_n(i), STRIDE_n(d), INNER_n.
 
 // ---- Functions of T ----
 
@@ -257,29 +257,35 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void elementwise_con
 #endif
 
 #ifdef KERNEL_elementwise_rows
-// Groups of GROUP neighbours of the innermost dimension; `blocks` groups make a row.
-__kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void elementwise_rows(
-    __global char* out, ulong out_offset, PARAMS long count, long blocks, layout_t lay) {
-  if (count == 0) return;
-  const long group = get_group_id(0);
-  long row = group / blocks;
+// For CPUs: a work-item computes `height` rows of `length` neighbours of the innermost dimension. Strides
+// along it (OUT_INNER, INNER_n) that are 0 or 1 are known when building, so that the loop vectorises; the
+// pragma says that elements do not depend on each other, in-place calls included.
+__kernel void elementwise_rows(__global char* out, ulong out_offset, PARAMS long rows, long length, long height, layout_t lay) {
+  if (rows == 0) return;
   const int last = (int)lay.rank - 1;
-  const long i = (group % blocks) * GROUP + get_local_id(0);
-  long at = 0, i0 = 0, i1 = 0, i2 = 0, i3 = 0, i4 = 0, i5 = 0;
-  for (int d = last - 1; d >= 0; --d) {
-    const long index = row % lay.shape[d];
-    row /= lay.shape[d];
-    at += index * lay.stride[0][d];
-    i0 += index * STRIDE_0(d);
-    i1 += index * STRIDE_1(d);
-    i2 += index * STRIDE_2(d);
-    i3 += index * STRIDE_3(d);
-    i4 += index * STRIDE_4(d);
-    i5 += index * STRIDE_5(d);
+  const long inner = lay.shape[last];
+  const long pieces = (inner + length - 1) / length;
+  const long piece = get_global_id(0);
+  const long begin = piece % pieces * length, end = min(begin + length, inner);
+  const long first = piece / pieces * height, limit = min(first + height, rows);
+  for (long row = first; row < limit; ++row) {
+    long rest = row, at = 0, i0 = 0, i1 = 0, i2 = 0, i3 = 0, i4 = 0, i5 = 0;
+    for (int d = last - 1; d >= 0; --d) {
+      const long index = rest % lay.shape[d];
+      rest /= lay.shape[d];
+      at += index * lay.stride[0][d];
+      i0 += index * STRIDE_0(d);
+      i1 += index * STRIDE_1(d);
+      i2 += index * STRIDE_2(d);
+      i3 += index * STRIDE_3(d);
+      i4 += index * STRIDE_4(d);
+      i5 += index * STRIDE_5(d);
+    }
+#pragma clang loop vectorize(assume_safety) interleave(enable)
+    for (long i = begin; i < end; ++i)
+      COMPUTE(at + i * OUT_INNER, i0 + i * INNER_0, i1 + i * INNER_1, i2 + i * INNER_2, i3 + i * INNER_3, i4 + i * INNER_4,
+              i5 + i * INNER_5)
   }
-  if (i < lay.shape[last])
-    COMPUTE(at + i * lay.stride[0][last], i0 + i * STRIDE_0(last), i1 + i * STRIDE_1(last), i2 + i * STRIDE_2(last),
-            i3 + i * STRIDE_3(last), i4 + i * STRIDE_4(last), i5 + i * STRIDE_5(last))
 }
 #endif
 

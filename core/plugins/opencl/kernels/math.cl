@@ -9,6 +9,9 @@
 #define TO_I JOIN(convert_, I)
 #define TO_F JOIN(convert_, F)
 
+// The nearest whole number, for |x| < 2^21: adding 1.5 * 2^23 leaves no room for a fraction.
+static inline F FN(nearest_)(F x) { return (x + (F)(12582912.0f)) - (F)(12582912.0f); }
+
 // 2^k for whole k in [-300, 300], in two factors so that neither leaves the normal range by itself.
 static inline F FN(scale_)(F value, F k) {
   const I whole = TO_I(k);
@@ -32,7 +35,7 @@ static inline F FN(exp_core_)(F r) {
 static inline F FN(exp_)(F x) {
   x = x > (F)(89.0f) ? (F)(89.0f) : x;
   x = x < (F)(-104.0f) ? (F)(-104.0f) : x;
-  const F k = rint(x * (F)(1.44269504f));
+  const F k = FN(nearest_)(x * (F)(1.44269504f));
   F r = fma(k, (F)(-6.93145752e-1f), x);
   r = fma(k, (F)(-1.42860677e-6f), r);
   return FN(scale_)(FN(exp_core_)(r), k);
@@ -41,7 +44,7 @@ static inline F FN(exp_)(F x) {
 static inline F FN(exp2_)(F x) {
   x = x > (F)(129.0f) ? (F)(129.0f) : x;
   x = x < (F)(-151.0f) ? (F)(-151.0f) : x;
-  const F k = rint(x);
+  const F k = FN(nearest_)(x);
   return FN(scale_)(FN(exp_core_)((x - k) * (F)(0.693147181f)), k);
 }
 

@@ -149,45 +149,56 @@ REDUCE_KERNEL(reduce_strided, stride)
 #endif
 
 #ifdef KERNEL_reduce_columns
-// 16 neighbouring results at a time, for a dense innermost kept dimension of at least 16. The last group
-// of a row begins early enough to be whole; elements computed twice come out the same.
+#define WIDTH (16 * VECTORS)
+// WIDTH neighbouring results at a time, for a dense innermost kept dimension of at least that many. The
+// last group of a row begins early enough to be whole; elements computed twice come out the same.
 __kernel void reduce_columns(const __global char* in, ulong in_offset, __global char* out, ulong out_offset, long results,
                              long splits, long items, long inner, long stride, layout_t kept, dims_t outer) {
   if (results == 0) return;
   const int last = (int)kept.rank - 1;
   const long width = kept.shape[last];
-  const long groups = (width + 15) / 16;
+  const long groups = (width + WIDTH - 1) / WIDTH;
   const long piece = get_global_id(0);
   if (piece >= results / width * groups * splits) return;
   const long split = piece % splits, group = piece / splits % groups;
-  const long result = piece / splits / groups * width + min(group * 16, width - 16);
+  const long result = piece / splits / groups * width + min(group * WIDTH, width - WIDTH);
   const long lines = (inner + BLOCK - 1) / BLOCK;
   const long blocks = inner == 0 ? 0 : items / inner * lines;
   const long place = kept_place(&kept, 0, result);
-  T16 total = (T16)(START);
+  T16 total[VECTORS], lanes[VECTORS];
+#pragma unroll
+  for (int v = 0; v < VECTORS; ++v) total[v] = (T16)(START);
   for (long b = split * blocks / splits; b < (split + 1) * blocks / splits; ++b) {
     const long begin = (b % lines) * BLOCK;
     const long count = min((long)BLOCK, inner - begin);
     const long at = place + place_of(&outer, b / lines) + begin * stride;
     for (long i = 0; i < count;) {
       const long end = min(i + CHAIN, count);
-      T16 lanes = (T16)(START);
+#pragma unroll
+      for (int v = 0; v < VECTORS; ++v) lanes[v] = (T16)(START);
       for (; i < end; ++i) {
-        const T16 x = LOAD16(IN_TYPE, in + in_offset, at + i * stride);
-        lanes = STEP(T16, lanes, x);
+#pragma unroll
+        for (int v = 0; v < VECTORS; ++v) {
+          const T16 x = LOAD16(IN_TYPE, in + in_offset, at + i * stride + 16 * v);
+          lanes[v] = STEP(T16, lanes[v], x);
+        }
       }
-      total = STEP(T16, total, lanes);
+#pragma unroll
+      for (int v = 0; v < VECTORS; ++v) total[v] = STEP(T16, total[v], lanes[v]);
     }
   }
-  if (splits > 1) {
-    vstore16(total, 0, (__global T*)(out + out_offset) + split * results + result);
-    return;
-  }
-  T values[16];
-  vstore16(total, 0, values);
   const long target = kept_place(&kept, 1, result);
-  for (int lane = 0; lane < 16; ++lane)
-    STORE(OUT_TYPE, out + out_offset, target + lane * kept.stride[1][last], RESULT(values[lane], items));
+#pragma unroll
+  for (int v = 0; v < VECTORS; ++v) {
+    if (splits > 1) {
+      vstore16(total[v], 0, (__global T*)(out + out_offset) + split * results + result + 16 * v);
+      continue;
+    }
+    T values[16];
+    vstore16(total[v], 0, values);
+    for (int lane = 0; lane < 16; ++lane)
+      STORE(OUT_TYPE, out + out_offset, target + (16 * v + lane) * kept.stride[1][last], RESULT(values[lane], items));
+  }
 }
 #endif
 
@@ -231,6 +242,35 @@ __kernel void reduce_variance(const __global char* in, ulong in_offset, __global
 #else
 #define BETTER(x, best) ((x) < (best))
 #endif
+// Sixteen lanes along a dense line: the extremum first, then the first place that has it.
+static inline long find_in_line(const __global char* in, long place, long items, T* value) {
+  T16 lanes = LOAD16(IN_TYPE, in, place);
+  long i = 16;
+  for (; i + 16 <= items; i += 16) {
+    const T16 x = LOAD16(IN_TYPE, in, place + i);
+    lanes = BETTER(x, lanes) | (x != x) ? x : lanes;
+  }
+  T parts[16];
+  vstore16(lanes, 0, parts);
+  T best = parts[0];
+  for (int lane = 1; lane < 16; ++lane) best = BETTER(parts[lane], best) | (parts[lane] != parts[lane]) ? parts[lane] : best;
+  for (; i < items; ++i) {
+    const T x = (T)LOAD(IN_TYPE, in, place + i);
+    best = BETTER(x, best) | (x != x) ? x : best;
+  }
+  *value = best;
+  const int lost = best != best;
+  for (i = 0; i + 16 <= items; i += 16) {
+    const T16 x = LOAD16(IN_TYPE, in, place + i);
+    if (any(lost ? x != x : x == (T16)(best))) break;
+  }
+  for (; i < items - 1; ++i) {
+    const T x = (T)LOAD(IN_TYPE, in, place + i);
+    if (lost ? x != x : x == best) break;
+  }
+  return i;
+}
+
 // The first of equal elements wins, and the first NaN over all others.
 __kernel void reduce_index(const __global char* in, ulong in_offset, __global char* out, ulong out_offset,
 #if FORM == 1
@@ -243,11 +283,15 @@ __kernel void reduce_index(const __global char* in, ulong in_offset, __global ch
   const long step = reduced.rank == 1 ? reduced.stride[0] : 0;
   T best = (T)LOAD(IN_TYPE, in + in_offset, place);
   long index = 0;
-  for (long i = 1; i < items; ++i) {
-    const T x = (T)LOAD(IN_TYPE, in + in_offset, place + (reduced.rank == 1 ? i * step : place_of(&reduced, i)));
-    const int wins = (BETTER(x, best) | (x != x)) & (best == best);
-    best = wins ? x : best;
-    index = wins ? i : index;
+  if (step == 1 && items >= 16) {
+    index = find_in_line(in + in_offset, place, items, &best);
+  } else {
+    for (long i = 1; i < items; ++i) {
+      const T x = (T)LOAD(IN_TYPE, in + in_offset, place + (reduced.rank == 1 ? i * step : place_of(&reduced, i)));
+      const int wins = (BETTER(x, best) | (x != x)) & (best == best);
+      best = wins ? x : best;
+      index = wins ? i : index;
+    }
   }
 #if FORM == 1
   STORE(OUT_TYPE, out + out_offset, kept_place(&kept, 1, result), best);
