@@ -23,9 +23,11 @@ from torch_fl.recorder import RUNNING_BUNDLE_BYTES, Recording
 TARGET = "torch_fl.live"
 VERSION = 1
 PERIOD_S = 0.1
+UNSEEN_PERIOD_S = 0.2  # where nothing is sent
 TABLES_PERIOD_S = 0.3
 REFRESH_PERIOD_S = 3.0
 _FULL_RECORDS = 20_000  # of one drain: the ring of one thread holds some 131,000
+_TABLES_SHARE = 0.02
 _SHARE = 0.03  # of the wall that this thread may use
 
 log = logging.getLogger("torch_fl")
@@ -38,6 +40,7 @@ class Channel:
     def __init__(self, send: Callable[..., None], close: Callable[[], None]) -> None:
         self._send, self._close = send, close
         self.open = True
+        self.ended = False
 
     def send(self, content: dict[str, Any], buffers: list[bytes] | None = None) -> None:
         """Sends, or gives this channel up where the transport fails."""
@@ -49,8 +52,13 @@ class Channel:
             self.open = False
             log.exception("the live view stops; the profile goes on")
 
+    def end(self) -> None:
+        """Tells the page that this was all. The channel stays open for a page that answers late."""
+        self.send({"type": "end"})
+        self.ended = True
+
     def close(self) -> None:
-        """Ends the channel."""
+        """Closes the channel."""
         if self.open:
             self.open = False
             self._close()
@@ -65,7 +73,6 @@ class Sender:
         self._number = 0
         self._sent: dict[int, str] = {}
         self._tables_due = 0.0
-        self._tables_period = TABLES_PERIOD_S
 
     def send(self, batch: np.ndarray) -> None:
         """Sends one batch with summary, and tables where it is time for them."""
@@ -80,16 +87,17 @@ class Sender:
             "strings": self._new_strings(batch),
             "summary": recording.summary(),
         }
-        now = time.monotonic()
-        if now >= self._tables_due:
+        began = time.monotonic()
+        if began >= self._tables_due:
             content["tables"] = recording.make_tables()
-            took = time.monotonic() - now
-            self._tables_due = now + max(self._tables_period, took / _SHARE)
         events, lost = recording.events, recording.lost()
         data = batches.encode(batch, self._number, recording.now_us, lost, events)
         self._number += 1
         for channel in self._channels:
             channel.send(content, [data])
+        if "tables" in content:
+            took = time.monotonic() - began
+            self._tables_due = began + max(TABLES_PERIOD_S, took / _TABLES_SHARE)
 
     def _new_strings(self, batch: np.ndarray) -> dict[str, str]:
         texts = {}
@@ -102,7 +110,7 @@ class Sender:
     def end(self) -> None:
         """Tells the page that this was all."""
         for channel in self._channels:
-            channel.send({"type": "end"})
+            channel.end()
 
 
 class Drain:
@@ -140,7 +148,8 @@ class Drain:
             self._prepare()
         started = time.monotonic()
         refresh_due = started + REFRESH_PERIOD_S
-        pause = PERIOD_S
+        least = PERIOD_S if self._sender is not None else UNSEEN_PERIOD_S
+        pause = least
         while not self._wait(pause):
             try:
                 batch = self._recording.drain()
@@ -160,7 +169,7 @@ class Drain:
             # not where the ring might then overflow.
             over = used / max(time.monotonic() - started, 1e-3) > _SHARE
             over &= self._recording.last_read < _FULL_RECORDS
-            pause = min(2 * PERIOD_S, pause + 0.02) if over else max(PERIOD_S, pause - 0.02)
+            pause = min(2 * PERIOD_S, pause + 0.02) if over else max(least, pause - 0.02)
 
     def _wait(self, pause: float) -> bool:
         """Waits for the next turn, taking samples meanwhile where asked for; True at the end."""
@@ -183,14 +192,18 @@ def lab_channel(profile: str, replay: Callable[[], dict[str, Any]]) -> Channel |
     except RuntimeError:  # no comm package of a kernel is in use
         return None
 
+    channel = Channel(lambda content, buffers: opened.send(content, buffers=buffers), opened.close)
+
     def answer(message: dict[str, Any]) -> None:
         global _lab_answered
         _lab_answered = True
         if message["content"]["data"].get("type") == "replay":
             opened.send({"type": "bundle", "bundle": replay()})
+        elif channel.ended:
+            channel.close()
 
     opened.on_msg(answer)
-    return Channel(lambda content, buffers: opened.send(content, buffers=buffers), opened.close)
+    return channel
 
 
 def widget_channel(replay: Callable[[], dict[str, Any]]) -> tuple[Channel, Any]:

@@ -23,7 +23,7 @@ from torch_fl import leaks
 from torch_fl.buffers import label
 from torch_fl.instrument import source_hash
 from torch_fl.tables import Tables
-from torch_fl_core.trace.layout import Flag, Kind
+from torch_fl_core.trace.layout import Flag
 from torch_fl_core.trace.ring import Ring
 
 MIME = "application/vnd.torch-fl.profile+json"
@@ -35,7 +35,6 @@ LIVE_VIEW_US = 112_000  # what the live view shows
 _DENSE_RECORDS = 20_000  # of one drain, above which sums wait
 _MOST_PENDING = 1_000_000
 _STORE_RECORDS = 60_000  # batch records kept for the bundle, thinned above
-_FINEST = 400_000  # thinning begins with gaps of this part of the cell
 
 _active: Recording | None = None
 
@@ -282,7 +281,7 @@ class Recording:
         self._stored += len(batch)
         if self._stored > _STORE_RECORDS:
             every = np.concatenate(self._store)
-            thinned = batches.thin(every, _STORE_RECORDS // 2, max(self.now_us, 1) / _FINEST)
+            thinned = batches.thin(every, _STORE_RECORDS // 2, self.now_us / (4 * _STORE_RECORDS))
             self._store, self._stored, self._thinned = [thinned], len(thinned), True
 
     def bundle(self, limit: int = BUNDLE_BYTES) -> dict[str, Any]:
@@ -330,7 +329,7 @@ def fit(
     while True:
         batch = store
         if len(store) > count:
-            batch, thinned = batches.thin(store, count, max(now_us, 1) / _FINEST), True
+            batch, thinned = batches.thin(store, count, now_us / (8 * max(count, 1))), True
         texts = {str(i): strings.get(i, "") for i in sorted(batches.string_ids(batch))}
         encoded = base64.b64encode(batches.encode(batch, 0, now_us, dropped, events)).decode()
         if len(encoded) + len(json.dumps(texts)) <= room or not count:

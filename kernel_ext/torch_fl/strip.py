@@ -22,6 +22,8 @@ _BAR_TOP, _BAR_BASE = 18, 44
 _CURVE_TOP, _CURVE_BASE = 66, 108
 COLOURS = {"native": "#1d4e94", "jit": "#0e7f73", "reference": "#bf8300", "cpu": "#c03a1b"}
 _DARK = {"native": "#5c93ea", "jit": "#5ad8c0", "reference": "#f2b632", "cpu": "#ff7d5c"}
+# Ranges that PyTorch itself records.
+_NOT_THE_USERS = ("Optimizer.", "enumerate(DataLoader)", "## Call", "Torch-Compiled Region", "TorchDynamo")
 _MEMORY, _MEMORY_DARK = "#b9d6f2", "#2f5d8a"
 
 
@@ -105,7 +107,7 @@ def _ranges(strip: Strip, records: np.ndarray, strings: dict[str, str]) -> list[
     for record in user[np.argsort(user["begin"], kind="stable")]:
         x = strip.x(max(0.0, float(record["begin"])))
         text = " ".join(strings.get(str(int(record["name"])), "").split())[:40]
-        if text and x >= free and x < WIDTH - 40:
+        if text and not text.startswith(_NOT_THE_USERS) and x >= free and x < WIDTH - 40:
             out.append((x, text))
             free = x + 8 + 6.2 * len(text)
     return out

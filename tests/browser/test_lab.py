@@ -135,13 +135,24 @@ def train(page, seen: Journey, sources: list[str]) -> int:
     return training
 
 
+def picture(page, training: int) -> None:
+    """The whole profiled cell, for docs/images/profiled_cell.png; needs a window as high as the cell."""
+    before = page.viewport_size
+    page.set_viewport_size({"width": 1300, "height": 1900})
+    page.wait_for_timeout(1_000)
+    jlab.cell(page, training).scroll_into_view_if_needed()
+    jlab.cell(page, training).screenshot(path=OUTPUT / "profiled_cell.png")
+    page.set_viewport_size(before)
+    page.wait_for_timeout(1_000)
+
+
 def read_profile(page, seen: Journey, training: int) -> None:
     profile = view(page, training)
     seen.final_header = profile.locator(".rfl-hd").inner_text()
     seen.tabs = profile.locator(".rfl-tab").all_inner_texts()
     profile.scroll_into_view_if_needed()
     page.screenshot(path=OUTPUT / "done.png")
-    jlab.cell(page, training).screenshot(path=OUTPUT / "profiled_cell.png")
+    picture(page, training)
     open_tab(profile, "Fallback")
     seen.fallback_rows = profile.locator("tbody tr").all_inner_texts()
     profile.screenshot(path=OUTPUT / "fallback.png")

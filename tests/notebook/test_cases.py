@@ -10,6 +10,7 @@ import nbformat
 import pytest
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError
+
 from torch_fl.recorder import MIME
 
 pytest.importorskip("torch")

@@ -181,6 +181,22 @@ def test_interrupt_keeps_the_profile(kernel: Kernel) -> None:
     assert "False 0" in texts(kernel.run("import torch_fl; print(torch_fl.recording(), core.acquired)"))
 
 
+def test_interrupt_of_a_cell_that_awaits(kernel: Kernel) -> None:
+    number = kernel.send("%%ral_profile\nimport asyncio\ncore.op('mm')\nfor _ in range(600):\n    await asyncio.sleep(0.1)\n")
+    while True:
+        message = kernel.client.get_iopub_msg(timeout=30)
+        if message["msg_type"] == "comm_msg":
+            break
+    kernel.manager.interrupt_kernel()
+    out = kernel.collect(number)
+    assert of_type(out, "error")
+    out = kernel.run("%%ral_profile -o p\ncore.op('add')")
+    assert not of_type(out, "error")
+    assert "['add'] False 0" in texts(
+        kernel.run("import torch_fl; print(list(p.kernels.op), torch_fl.recording(), core.acquired)")
+    )
+
+
 def test_the_cells_that_await_interleave(kernel: Kernel) -> None:
     out = kernel.run(
         "%%ral_profile -o p\nimport asyncio\nasync def step(k):\n    core.op('mm')\n"

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy
 import torch
-from torch.utils._pytree import tree_leaves, tree_map
+from torch.utils._pytree import tree_leaves
 
 # Results of these are memory as it was found: only their metadata means anything.
 UNINITIALISED = frozenset(
@@ -118,6 +118,12 @@ def layouts(sample: Any, all_of_them: bool) -> Iterator[tuple[str, Any]]:
         tensors = [t for t in tree_leaves((sample.input, sample.args, sample.kwargs)) if _varies(t)]
         if any(change(t) is not None for t in tensors):
             yield name, sample.transform(lambda t, change=change: _changed(t, change))
+
+
+def rank(sample: Any) -> int:
+    """The highest rank of the sample's tensors, at most 4."""
+    tensors = tree_leaves((sample.input, sample.args, sample.kwargs))
+    return min(4, max((t.dim() for t in tensors if isinstance(t, torch.Tensor)), default=0))
 
 
 def _varies(item: Any) -> bool:
@@ -234,20 +240,3 @@ def check_against_float64(got: Any, exact: Any, float32: Any) -> None:
                 f"{int((~close).sum())} of {g.numel()} elements differ, first at {where}: "
                 f"{g[where].item()!r}, not {e[where].item()!r}"
             )
-
-
-def same_results(a: Any, b: Any) -> bool:
-    """Whether two runs gave bitwise the same values (NaN equals NaN)."""
-    for x, y in zip(tree_leaves(a), tree_leaves(b), strict=True):
-        if isinstance(x, torch.Tensor):
-            x, y = dense_cpu(x), dense_cpu(y)
-            if x.shape != y.shape or not torch.allclose(x, y, rtol=0, atol=0, equal_nan=True):
-                return False
-        elif isinstance(x, (int, float, complex)) and x != y and x == x:
-            return False
-    return True
-
-
-def detached(results: Any) -> Any:
-    """Results without their autograd graph."""
-    return tree_map(lambda t: t.detach() if isinstance(t, torch.Tensor) else t, results)
