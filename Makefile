@@ -17,7 +17,6 @@ STAMPS := $(VENV)/stamps
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 export PATH := $(abspath $(BIN)):$(PATH)
 # What is tested and run is what is installed in .venv, never a source folder that happens to be near.
-export PYTHONSAFEPATH := 1
 export PYTHONNOUSERSITE := 1
 unexport PYTHONPATH
 
@@ -54,7 +53,7 @@ build: $(STAMPS)/core $(STAMPS)/workbench $(STAMPS)/opencl
 $(STAMPS)/venv:
 	@sh tools/check_host.sh $(PYTHON)
 	$(call say,making $(VENV) with $$($(PYTHON) -V))
-	@PYTHONSAFEPATH= $(PYTHON) -m venv $(VENV)
+	@$(PYTHON) -m venv $(VENV)
 	@mkdir -p $(STAMPS) && touch $@
 
 # What cannot be installed here is asked for again whenever a compiler or node is about to be used.

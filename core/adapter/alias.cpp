@@ -44,8 +44,7 @@ c10::intrusive_ptr<StorageImpl> cached_storage(ral::Block& block) {
 void copy_flags(const at::Tensor& from, at::Tensor& to) {
   if (C10_UNLIKELY(from.is_conj())) to._set_conj(true);
   if (C10_UNLIKELY(from.is_neg())) to._set_neg(true);
-  if (C10_UNLIKELY(from.unsafeGetTensorImpl()->is_wrapped_number()))
-    to.unsafeGetTensorImpl()->set_wrapped_number(true);
+  if (C10_UNLIKELY(from.unsafeGetTensorImpl()->is_wrapped_number())) to.unsafeGetTensorImpl()->set_wrapped_number(true);
 }
 
 // First and one-past-last byte of a strided tensor, relative to its storage.
@@ -79,15 +78,14 @@ at::Tensor with_storage(c10::Storage storage, const at::Tensor& like, c10::Dispa
 at::Tensor alias_as_cpu(const at::Tensor& t, bool resizable) {
   const auto& storage = t.storage();
   if (C10_UNLIKELY(resizable && t.numel() == 0)) {
-    return with_storage(c10::Storage(borrowed_storage(const_cast<void*>(storage.data()), storage.nbytes(),
-                                                      c10::GetCPUAllocator())),
-                        t, c10::DispatchKey::CPU);
+    return with_storage(
+        c10::Storage(borrowed_storage(const_cast<void*>(storage.data()), storage.nbytes(), c10::GetCPUAllocator())), t,
+        c10::DispatchKey::CPU);
   }
   auto* block = storage.data_ptr().get_deleter() == &free_block ? ral::MemoryPool::find(storage.data()) : nullptr;
   if (C10_LIKELY(block != nullptr)) return with_storage(c10::Storage(cached_storage(*block)), t, c10::DispatchKey::CPU);
-  return with_storage(
-      c10::Storage(borrowed_storage(const_cast<void*>(storage.data()), storage.nbytes(), nullptr)), t,
-      c10::DispatchKey::CPU);
+  return with_storage(c10::Storage(borrowed_storage(const_cast<void*>(storage.data()), storage.nbytes(), nullptr)), t,
+                      c10::DispatchKey::CPU);
 }
 
 at::Tensor alias_as_meta(const at::Tensor& t) {
@@ -118,8 +116,8 @@ at::Tensor adopt(at::Tensor cpu, ral::Device& device, uint64_t* copied) {
       ral::MemoryPool::find(data.get())) {
     auto* block = ral::MemoryPool::find(data.release_context());
     note_adopted();
-    storage = c10::Storage(c10::make_intrusive<StorageImpl>(StorageImpl::use_byte_size_t(), bytes, data_ptr_of(block),
-                                                            allocator(), true));
+    storage = c10::Storage(
+        c10::make_intrusive<StorageImpl>(StorageImpl::use_byte_size_t(), bytes, data_ptr_of(block), allocator(), true));
   } else {
     const auto index = static_cast<c10::DeviceIndex>(device.index());
     auto raw = empty_ral({static_cast<int64_t>(bytes)}, {1}, at::kByte, index);
@@ -132,8 +130,8 @@ at::Tensor adopt(at::Tensor cpu, ral::Device& device, uint64_t* copied) {
         guarded([&] {
           const auto place = ral::MemoryPool::place(raw.storage().data(), device);
           auto& stream = current_stream(device);
-          stream.wait(stream.copy_from_host(place.handle, place.offset, data.get(), bytes,
-                                            copy_note("host_to_device", bytes)));
+          stream.wait(
+              stream.copy_from_host(place.handle, place.offset, data.get(), bytes, copy_note("host_to_device", bytes)));
         });
       }
     }
@@ -145,7 +143,8 @@ at::Tensor adopt(at::Tensor cpu, ral::Device& device, uint64_t* copied) {
 at::Tensor stage_to_cpu(const at::Tensor& t, uint64_t* copied) {
   const auto [begin, end] = span_of(t);
   const size_t bytes = end - begin;
-  c10::Storage storage(c10::make_intrusive<StorageImpl>(StorageImpl::use_byte_size_t(), bytes, c10::GetDefaultCPUAllocator(), true));
+  c10::Storage storage(
+      c10::make_intrusive<StorageImpl>(StorageImpl::use_byte_size_t(), bytes, c10::GetDefaultCPUAllocator(), true));
   if (bytes) {
     auto& device = device_at(t.device().index());
     guarded([&] {
@@ -198,9 +197,10 @@ ral_dtype to_ral_dtype(at::ScalarType type) {
 }
 
 at::ScalarType to_scalar_type(ral_dtype dtype) {
-  static constexpr at::ScalarType kTypes[] = {at::kBool,   at::kByte,         at::kChar,          at::kShort,  at::kInt,
-                                              at::kLong,   at::kHalf,         at::kBFloat16,      at::kFloat,  at::kDouble,
-                                              at::kComplexFloat, at::kComplexDouble, at::kUInt16, at::kUInt32, at::kUInt64};
+  static constexpr at::ScalarType kTypes[] = {at::kBool,   at::kByte,   at::kChar,         at::kShort,
+                                              at::kInt,    at::kLong,   at::kHalf,         at::kBFloat16,
+                                              at::kFloat,  at::kDouble, at::kComplexFloat, at::kComplexDouble,
+                                              at::kUInt16, at::kUInt32, at::kUInt64};
   TORCH_CHECK(dtype >= 0 && dtype < RAL_DTYPE_COUNT, "unknown ral_dtype ", dtype);
   return kTypes[dtype];
 }

@@ -1,7 +1,7 @@
 // Allocation: PyTorch's allocator over the RAL's pool, the CPU shim that lets CPU kernels write their
 // results straight into pool memory, and pinned memory.
-#include <c10/core/CachingDeviceAllocator.h>
 #include <c10/core/CPUAllocator.h>
+#include <c10/core/CachingDeviceAllocator.h>
 #include <c10/core/impl/alloc_cpu.h>
 
 #include <cstring>

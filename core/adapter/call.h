@@ -12,7 +12,7 @@ namespace torch_fl {
 struct Call {
   OpInfo& info;
   torch::jit::Stack& stack;
-  size_t base;                 // of the first argument on the stack
+  size_t base;  // of the first argument on the stack
   ral::Device* device = nullptr;
 
   c10::IValue& arg(size_t i) { return stack[base + i]; }

@@ -35,7 +35,8 @@ bool plain_bytes(const at::Tensor& source, const at::Tensor& target) {
 
 // Between tensors of one device that the host cannot see.
 bool copy_on_device(const at::Tensor& source, const at::Tensor& target) {
-  if (!is_ral(source) || !is_ral(target) || source.device() != target.device() || !plain_bytes(source, target)) return false;
+  if (!is_ral(source) || !is_ral(target) || source.device() != target.device() || !plain_bytes(source, target))
+    return false;
   auto& device = device_at(target.device().index());
   auto& stream = current_stream(device);
   const uint64_t bytes = static_cast<uint64_t>(target.numel()) * target.itemsize();
@@ -67,9 +68,9 @@ void copy_tensor(const at::Tensor& source, const at::Tensor& target, bool non_bl
     uint64_t staged = 0;
     if (from_ral) wait_for(source, "copy");
     if (to_ral_device) wait_for(target, "copy");
-    const auto from = !from_ral                ? source
-                      : is_visible(source)     ? alias_as_cpu(source, false)
-                                               : stage_to_cpu(source, &staged);
+    const auto from = !from_ral            ? source
+                      : is_visible(source) ? alias_as_cpu(source, false)
+                                           : stage_to_cpu(source, &staged);
     if (!to_ral_device || is_visible(target)) {
       auto to = to_ral_device ? alias_as_cpu(target, false) : target;
       to.copy_(from);

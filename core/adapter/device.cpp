@@ -96,7 +96,8 @@ struct Guard final : public c10::impl::DeviceGuardImplInterface {
     guarded([&] { device_at(index).synchronize(); });
   }
 
-  void record(void** event, const c10::Stream& stream, const c10::DeviceIndex, const c10::EventFlag flag) const override {
+  void record(void** event, const c10::Stream& stream, const c10::DeviceIndex,
+              const c10::EventFlag flag) const override {
     guarded([&] {
       if (!*event) *event = new ral::Event(flag == c10::EventFlag::BACKEND_DEFAULT);
       as_event(*event)->record(to_ral(stream));

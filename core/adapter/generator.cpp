@@ -39,7 +39,8 @@ class PhiloxGenerator final : public c10::GeneratorImpl {
   }
   void set_state(const c10::TensorImpl& state) override {
     at::detail::check_rng_state(state);
-    TORCH_CHECK(state.numel() == 16, "a ral generator's state is 16 bytes {seed, offset}; got ", state.numel(), " bytes");
+    TORCH_CHECK(state.numel() == 16, "a ral generator's state is 16 bytes {seed, offset}; got ", state.numel(),
+                " bytes");
     uint64_t words[2];
     std::memcpy(words, state.data(), 16);
     seed_ = words[0];

@@ -4,6 +4,7 @@
 #include <ATen/Context.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/native/Resize.h>
+#include <ATen/record_function.h>
 
 #include "call.h"
 
@@ -136,11 +137,12 @@ class HostArguments {
     const void* data = t.storage().data();
     if (data) {
       for (const auto& k : kept_) {
-        if (host_visible_ && k.has_storage() && k.storage().data() == data) return with_storage(k.storage(), t, c10::DispatchKey::PrivateUse1);
+        if (host_visible_ && k.has_storage() && k.storage().data() == data)
+          return with_storage(k.storage(), t, c10::DispatchKey::PrivateUse1);
       }
       for (const auto& w : written_) {
-        if (w.original.unsafeGetTensorImpl() != w.cpu.unsafeGetTensorImpl() && w.original.has_storage() && host_visible_ &&
-            w.original.storage().data() == data)
+        if (w.original.unsafeGetTensorImpl() != w.cpu.unsafeGetTensorImpl() && w.original.has_storage() &&
+            host_visible_ && w.original.storage().data() == data)
           return with_storage(w.original.storage(), t, c10::DispatchKey::PrivateUse1);
       }
     }
@@ -208,13 +210,15 @@ int64_t run_on_host(Call& call, uint32_t reason, bool measure) {
   const bool tracing = ral::trace::enabled();
   uint32_t shapes = 0;
   if (C10_UNLIKELY(tracing)) {
-    shapes = ral::trace::intern(describe_shapes(&call.arg(0), call.info.args.size()));
+    shapes = shapes_id(&call.arg(0), call.info.args.size());
   }
   const bool timed = tracing || measure;
   const int64_t begin = timed ? ral::trace::now() : 0;
   {
     std::optional<SeededCpuGenerator> seeded;
     if (C10_UNLIKELY(call.info.random_inside)) seeded.emplace(static_cast<c10::DeviceIndex>(call.device->index()));
+    std::optional<at::RecordFunctionGuard> quiet;  // what the kernel calls inside is not the user's
+    if (C10_UNLIKELY(tracing)) quiet.emplace(false);
     PoolScope pool(call.device->host_visible() ? call.device : nullptr);
     call_cpu_kernel(call, arguments.sparse());
   }

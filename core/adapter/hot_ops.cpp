@@ -61,8 +61,8 @@ struct Hot<Kernel> {
     (note(scan, op, args, i++), ...);
     auto& device = scan.device(-1);
     auto& plan = plan_for(op, device, signature);
-    if (C10_UNLIKELY(plan.choose() != ral::Tier::Cpu || plan.probing() || !device.host_visible() || ral::trace::enabled() ||
-                     explaining()))
+    if (C10_UNLIKELY(plan.choose() != ral::Tier::Cpu || plan.probing() || !device.host_visible() ||
+                     ral::trace::enabled() || explaining()))
       return boxed(args...);
     return guarded([&]() -> R { return direct(device, args...); });
   }
@@ -109,7 +109,8 @@ struct Hot<Kernel> {
 
 template <auto Kernel>
 void add(torch::Library& library, const char* base, const char* overload) {
-  Hot<Kernel>::info = &op_info(c10::Dispatcher::singleton().findSchemaOrThrow((std::string("aten::") + base).c_str(), overload));
+  Hot<Kernel>::info =
+      &op_info(c10::Dispatcher::singleton().findSchemaOrThrow((std::string("aten::") + base).c_str(), overload));
   const std::string name = overload[0] ? std::string(base) + "." + overload : base;
   library.impl(name.c_str(), TORCH_FN((Hot<Kernel>::call)));
 }

@@ -30,12 +30,11 @@ PyObject* trace_inner(PyObject*, PyObject* arg) {
 }
 PyObject* trace_push(PyObject*, PyObject*) { return PyLong_FromUnsignedLong(ral::trace::context().inner_location); }
 
-PyMethodDef g_methods[] = {
-    {"trace_line", trace_line, METH_O, "Sets this thread's line (a location id; 0 clears)."},
-    {"trace_inner", trace_inner, METH_O, "Sets this thread's innermost line (a location id)."},
-    {"trace_push", trace_push, METH_NOARGS, "The innermost line's id, for trace_pop."},
-    {"trace_pop", trace_inner, METH_O, "Restores what trace_push returned."},
-    {nullptr, nullptr, 0, nullptr}};
+PyMethodDef g_methods[] = {{"trace_line", trace_line, METH_O, "Sets this thread's line (a location id; 0 clears)."},
+                           {"trace_inner", trace_inner, METH_O, "Sets this thread's innermost line (a location id)."},
+                           {"trace_push", trace_push, METH_NOARGS, "The innermost line's id, for trace_pop."},
+                           {"trace_pop", trace_inner, METH_O, "Restores what trace_push returned."},
+                           {nullptr, nullptr, 0, nullptr}};
 
 py::dict stats_of(c10::DeviceIndex index) {
   const auto s = device_at(index).pool().stats();
@@ -137,8 +136,10 @@ void bind_devices(py::module_& m) {
     without_gil([&] { set_device(static_cast<c10::DeviceIndex>(index)); });
     return old;
   });
-  m.def("synchronize", [](int index) { without_gil([&] { device_at(static_cast<c10::DeviceIndex>(index)).synchronize(); }); });
-  m.def("device_info", [](int index) { return guarded([&] { return info_of(static_cast<c10::DeviceIndex>(index)); }); });
+  m.def("synchronize",
+        [](int index) { without_gil([&] { device_at(static_cast<c10::DeviceIndex>(index)).synchronize(); }); });
+  m.def("device_info",
+        [](int index) { return guarded([&] { return info_of(static_cast<c10::DeviceIndex>(index)); }); });
   m.def("status_json", [manager] { return without_gil([&] { return manager()->status_json(); }); });
   m.def("plugins", [manager] {
     const auto reports = without_gil([&] { return manager()->plugins(); });
@@ -168,12 +169,20 @@ void bind_devices(py::module_& m) {
 }
 
 void bind_memory(py::module_& m) {
-  m.def("memory_stats", [](int index) { return guarded([&] { return stats_of(static_cast<c10::DeviceIndex>(index)); }); });
-  m.def("memory_snapshot", [](int index) { return guarded([&] { return snapshot_of(static_cast<c10::DeviceIndex>(index)); }); });
-  m.def("free_memory", [](int index) { return guarded([&] { return device_at(static_cast<c10::DeviceIndex>(index)).pool().free_memory(); }); });
-  m.def("empty_cache", [](int index) { without_gil([&] { device_at(static_cast<c10::DeviceIndex>(index)).pool().empty_cache(); }); });
-  m.def("reset_peak", [](int index) { guarded([&] { device_at(static_cast<c10::DeviceIndex>(index)).pool().reset_peak(); }); });
-  m.def("reset_accumulated", [](int index) { guarded([&] { device_at(static_cast<c10::DeviceIndex>(index)).pool().reset_accumulated(); }); });
+  m.def("memory_stats",
+        [](int index) { return guarded([&] { return stats_of(static_cast<c10::DeviceIndex>(index)); }); });
+  m.def("memory_snapshot",
+        [](int index) { return guarded([&] { return snapshot_of(static_cast<c10::DeviceIndex>(index)); }); });
+  m.def("free_memory", [](int index) {
+    return guarded([&] { return device_at(static_cast<c10::DeviceIndex>(index)).pool().free_memory(); });
+  });
+  m.def("empty_cache",
+        [](int index) { without_gil([&] { device_at(static_cast<c10::DeviceIndex>(index)).pool().empty_cache(); }); });
+  m.def("reset_peak",
+        [](int index) { guarded([&] { device_at(static_cast<c10::DeviceIndex>(index)).pool().reset_peak(); }); });
+  m.def("reset_accumulated", [](int index) {
+    guarded([&] { device_at(static_cast<c10::DeviceIndex>(index)).pool().reset_accumulated(); });
+  });
   m.def("set_memory_fraction", [](double fraction, int index) {
     guarded([&] { device_at(static_cast<c10::DeviceIndex>(index)).pool().set_fraction(fraction); });
   });
@@ -189,7 +198,8 @@ void bind_router(py::module_& m) {
     const auto p = router()->policy();
     return py::make_tuple(p.text(), p.strict);
   });
-  m.def("set_policy", [router](const std::string& order, bool strict) { guarded([&] { router()->set_policy(order, strict); }); });
+  m.def("set_policy",
+        [router](const std::string& order, bool strict) { guarded([&] { router()->set_policy(order, strict); }); });
   m.def("native_ops", [router](int index) {
     return guarded([&] { return router()->ops(device_at(static_cast<c10::DeviceIndex>(index))); });
   });

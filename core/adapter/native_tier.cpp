@@ -293,14 +293,15 @@ NativeOutcome run_native(Call& call, Plan& plan, uint32_t reason, bool timed, in
     ral_tensor workspace{};
     if (table.workspace_size) {
       uint64_t bytes = 0;
-      const auto status = table.workspace_size(device.plugin_index(), kernel->handle, args.data(), args.size(), outs.data(),
-                                               outs.size(), &bytes);
+      const auto status = table.workspace_size(device.plugin_index(), kernel->handle, args.data(), args.size(),
+                                               outs.data(), outs.size(), &bytes);
       if (status != RAL_SUCCESS) {
         *why = device.last_error();
         return NativeOutcome::PassedOn;
       }
       if (bytes) {
-        scratch = empty_ral({static_cast<int64_t>(bytes)}, {1}, at::kByte, static_cast<c10::DeviceIndex>(device.index()));
+        scratch =
+            empty_ral({static_cast<int64_t>(bytes)}, {1}, at::kByte, static_cast<c10::DeviceIndex>(device.index()));
         const auto place = ral::MemoryPool::place(scratch.storage().data(), device);
         workspace.data = place.handle;
         workspace.byte_offset = place.offset;
@@ -318,7 +319,7 @@ NativeOutcome run_native(Call& call, Plan& plan, uint32_t reason, bool timed, in
       note.name = call.info.trace_name();
       note.kernel = ral::trace::intern(kernel->symbol);
       note.reason = reason;
-      note.shapes = ral::trace::intern(describe_shapes(&call.arg(0), call.info.args.size()));
+      note.shapes = shapes_id(&call.arg(0), call.info.args.size());
       note.bytes = args.bytes() + outs.bytes();
       if (!outs.blocks().empty()) note.buffer = outs.blocks().front()->id;
       if (!args.blocks().empty()) note.input_buffer = args.blocks().front()->id;
@@ -330,7 +331,8 @@ NativeOutcome run_native(Call& call, Plan& plan, uint32_t reason, bool timed, in
       sequence = stream.launch(kernel->handle, args.data(), args.size(), outs.data(), outs.size(), &workspace, note);
     } catch (const ral::Error& error) {
       // Refused before anything was written: the next tier takes over. Whatever else is a real failure.
-      if (error.code() != RAL_ERROR_UNSUPPORTED && error.code() != RAL_ERROR_COMPILE && error.code() != RAL_ERROR_LAUNCH)
+      if (error.code() != RAL_ERROR_UNSUPPORTED && error.code() != RAL_ERROR_COMPILE &&
+          error.code() != RAL_ERROR_LAUNCH)
         throw;
       *why = error.what();
       return NativeOutcome::PassedOn;
@@ -398,8 +400,8 @@ class Preparer {
       ral_status status = RAL_SUCCESS;
       std::string why;
       if (table.prepare) {
-        status = table.prepare(job.device->plugin_index(), job.plan->kernel()->handle, job.args->data(), job.args->size(),
-                               job.outs->data(), job.outs->size());
+        status = table.prepare(job.device->plugin_index(), job.plan->kernel()->handle, job.args->data(),
+                               job.args->size(), job.outs->data(), job.outs->size());
         if (status != RAL_SUCCESS) {
           why = job.device->last_error();
           if (why.empty()) why = ral::code_name(status);
@@ -424,7 +426,8 @@ void prepare_in_background(Call& call, Plan& plan) {
     plan.prepared(RAL_ERROR_UNSUPPORTED, why);
     return;
   }
-  Job job{&plan, call.device, std::make_unique<Values>(*call.device, false), std::make_unique<Values>(*call.device, false)};
+  Job job{&plan, call.device, std::make_unique<Values>(*call.device, false),
+          std::make_unique<Values>(*call.device, false)};
   if (!pack(call, outputs, job.args.get(), job.outs.get())) {
     plan.prepared(RAL_ERROR_UNSUPPORTED, "an argument has no form in the plugin ABI");
     return;

@@ -53,15 +53,40 @@ void note_view(const at::RecordFunction& fn) {
   auto* block = block_of(t);
   if (!block) return;
   const uint64_t bytes = static_cast<uint64_t>(t.numel()) * t.itemsize();
-  const auto id =
-      ral::MemoryPool::begin_view(*block, static_cast<uint64_t>(t.storage_offset()) * t.itemsize(), bytes);
+  const auto id = ral::MemoryPool::begin_view(*block, static_cast<uint64_t>(t.storage_offset()) * t.itemsize(), bytes);
   t.unsafeGetTensorImpl()->set_backend_meta(c10::make_intrusive<ViewLife>(id, bytes, t.storage()));
 }
 
+// Operators on this thread's stack. Only the outermost is recorded: what it calls is how PyTorch composes it, and
+// would cost more to write down than to run.
+thread_local int tls_depth = 0;
+
+ForwardSlot& forward_slot(int64_t sequence) { return g_forward[static_cast<size_t>(sequence) & (kForwardSlots - 1)]; }
+
+void remember_forward(int64_t sequence, const ral::trace::Context& context) {
+  if (sequence < 0 || context.backward || !context.inner_location) return;
+  auto& slot = forward_slot(sequence);
+  slot.location.store(context.inner_location, std::memory_order_relaxed);
+  slot.sequence.store(static_cast<uint64_t>(sequence) + 1, std::memory_order_release);
+}
+
+uint32_t forward_location(int64_t sequence) {
+  if (sequence < 0) return 0;
+  auto& slot = forward_slot(sequence);
+  const bool ours = slot.sequence.load(std::memory_order_acquire) == static_cast<uint64_t>(sequence) + 1;
+  return ours ? slot.location.load(std::memory_order_relaxed) : 0;
+}
+
 std::unique_ptr<at::ObserverContext> on_begin(const at::RecordFunction& fn) {
+  const bool function = fn.scope() == at::RecordScope::FUNCTION;
+  if (function) ++tls_depth;
   if (!ral::trace::enabled()) return nullptr;
-  auto frame = std::make_unique<Frame>();
   auto& context = ral::trace::context();
+  if (function && tls_depth > 1) {
+    remember_forward(fn.seqNr(), context);
+    return nullptr;
+  }
+  auto frame = std::make_unique<Frame>();
   frame->before = context;
   frame->begin = ral::trace::now();
   std::string_view name = fn.name();
@@ -71,33 +96,25 @@ std::unique_ptr<at::ObserverContext> on_begin(const at::RecordFunction& fn) {
   if (frame->user_range) return frame;
   context.op = frame->name;
   context.correlation = ral::trace::next_id();
-  const auto sequence = fn.seqNr();
   if (fn.scope() == at::RecordScope::BACKWARD_FUNCTION) {
     context.backward = true;
-    context.sequence_number = sequence;
-    context.forward_location = 0;
-    if (sequence >= 0) {
-      auto& slot = g_forward[static_cast<size_t>(sequence) & (kForwardSlots - 1)];
-      if (slot.sequence.load(std::memory_order_acquire) == static_cast<uint64_t>(sequence) + 1)
-        context.forward_location = slot.location.load(std::memory_order_relaxed);
-    }
-  } else if (sequence >= 0 && !context.backward) {
-    context.sequence_number = sequence;
-    if (context.inner_location) {
-      auto& slot = g_forward[static_cast<size_t>(sequence) & (kForwardSlots - 1)];
-      slot.location.store(context.inner_location, std::memory_order_relaxed);
-      slot.sequence.store(static_cast<uint64_t>(sequence) + 1, std::memory_order_release);
-    }
+    context.sequence_number = fn.seqNr();
+    context.forward_location = forward_location(fn.seqNr());
+  } else if (!context.backward) {
+    context.sequence_number = fn.seqNr();
+    remember_forward(fn.seqNr(), context);
   }
   return frame;
 }
 
 void on_end(const at::RecordFunction& fn, at::ObserverContext* observed) {
+  const bool function = fn.scope() == at::RecordScope::FUNCTION;
+  if (function && tls_depth > 0) --tls_depth;
+  if (function && ral::trace::enabled() && is_view_name(fn.name())) note_view(fn);
   auto* frame = static_cast<Frame*>(observed);
   if (!frame) return;
   auto& context = ral::trace::context();
   if (ral::trace::enabled()) {
-    if (fn.scope() == at::RecordScope::FUNCTION && is_view_name(fn.name())) note_view(fn);
     auto record = ral::trace::make(RAL_TRACE_OP);
     record.begin_ns = frame->begin;
     record.end_ns = ral::trace::now();
@@ -130,12 +147,13 @@ void sync_observer() {
   g_installed.store(wanted, std::memory_order_release);
 }
 
-std::string describe_shapes(const c10::IValue* begin, size_t count) {
+namespace {
+
+std::string shapes_text(const c10::IValue* begin, size_t count) {
   std::string out;
   auto add = [&](const at::Tensor& t) {
-    if (!t.defined()) return;
+    if (!t.defined() || out.size() > 200) return;
     if (!out.empty()) out += ", ";
-    if (out.size() > 200) return;
     out += "[";
     for (int64_t d = 0; d < t.dim(); ++d) out += (d ? ", " : "") + std::to_string(t.size(d));
     out += "] ";
@@ -149,6 +167,33 @@ std::string describe_shapes(const c10::IValue* begin, size_t count) {
     }
   }
   return out;
+}
+
+}  // namespace
+
+uint32_t shapes_id(const c10::IValue* begin, size_t count) {
+  uint64_t hash = 0xcbf29ce484222325ull;
+  auto mix = [&hash](uint64_t word) { hash = (hash ^ word) * 0x100000001b3ull, hash ^= hash >> 31; };
+  auto add = [&](const at::Tensor& t) {
+    if (!t.defined()) return;
+    mix(static_cast<uint64_t>(t.scalar_type()) << 8 | static_cast<uint64_t>(t.dim()));
+    for (const auto size : t.sizes()) mix(static_cast<uint64_t>(size));
+  };
+  for (size_t i = 0; i < count; ++i) {
+    if (begin[i].isTensor()) {
+      add(begin[i].toTensor());
+    } else if (begin[i].isTensorList()) {
+      for (const auto& item : begin[i].toListRef()) add(item.toTensor());
+    }
+  }
+  struct Slot {
+    uint64_t hash;
+    uint32_t id;
+  };
+  thread_local Slot slots[512] = {};
+  auto& slot = slots[hash & 511];
+  if (slot.hash != hash || !slot.id) slot = {hash, ral::trace::intern(shapes_text(begin, count))};
+  return slot.id;
 }
 
 }  // namespace torch_fl

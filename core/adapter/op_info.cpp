@@ -25,18 +25,31 @@ constexpr Row kRows[] = {
 
 const Row* find_row(const std::string& name) {
   const auto* end = std::end(kRows);
-  const auto* row = std::lower_bound(std::begin(kRows), end, name,
-                                     [](const Row& a, const std::string& b) { return std::strcmp(a.name, b.c_str()) < 0; });
+  const auto* row = std::lower_bound(std::begin(kRows), end, name, [](const Row& a, const std::string& b) {
+    return std::strcmp(a.name, b.c_str()) < 0;
+  });
   return row != end && name == row->name ? row : nullptr;
 }
 
 // Operators that take CPU tensors beside device tensors by definition, and results that stay on the host.
 const std::unordered_set<std::string>& mixed_operators() {
-  static const std::unordered_set<std::string> names{
-      "index.Tensor", "index.Tensor_out", "index_put", "index_put_", "index_put.out", "_index_put_impl_",
-      "_index_put_impl", "_index_put_impl.out", "_unsafe_index.Tensor", "_unsafe_index_put",
-      "_pack_padded_sequence", "_pack_padded_sequence.out", "_ctc_loss.Tensor", "_ctc_loss_backward.Tensor",
-      "nested_from_padded", "masked_select", "masked_select.out"};
+  static const std::unordered_set<std::string> names{"index.Tensor",
+                                                     "index.Tensor_out",
+                                                     "index_put",
+                                                     "index_put_",
+                                                     "index_put.out",
+                                                     "_index_put_impl_",
+                                                     "_index_put_impl",
+                                                     "_index_put_impl.out",
+                                                     "_unsafe_index.Tensor",
+                                                     "_unsafe_index_put",
+                                                     "_pack_padded_sequence",
+                                                     "_pack_padded_sequence.out",
+                                                     "_ctc_loss.Tensor",
+                                                     "_ctc_loss_backward.Tensor",
+                                                     "nested_from_padded",
+                                                     "masked_select",
+                                                     "masked_select.out"};
   return names;
 }
 
@@ -86,8 +99,7 @@ OpInfo::OpInfo(const c10::OperatorHandle& op) : handle(op) {
     if (ret.type()->kind() != c10::TypeKind::TensorType) native_possible = false;
     returns.push_back(info);
   }
-  const bool has_generator =
-      std::any_of(args.begin(), args.end(), [](const ArgInfo& a) { return a.generator; });
+  const bool has_generator = std::any_of(args.begin(), args.end(), [](const ArgInfo& a) { return a.generator; });
   random_inside = !has_generator && op.hasTag(at::Tag::nondeterministic_seeded);
   if (base_name == "_pack_padded_sequence" && returns.size() > 1) returns[1].keep_on_cpu = true;
   auto& dispatcher = c10::Dispatcher::singleton();

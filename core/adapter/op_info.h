@@ -13,15 +13,15 @@
 namespace torch_fl {
 
 struct ArgInfo {
-  bool written = false;    // Tensor(a!): in-place or out=
-  bool out = false;        // keyword-only out argument
+  bool written = false;  // Tensor(a!): in-place or out=
+  bool out = false;      // keyword-only out argument
   bool dtype = false;
   bool device = false;
   bool generator = false;
 };
 
 struct ReturnInfo {
-  int alias_arg = -1;      // returns this written argument itself
+  int alias_arg = -1;  // returns this written argument itself
   bool keep_on_cpu = false;
 };
 
@@ -34,17 +34,17 @@ struct OpInfo {
   std::string functional_name;  // "aten::add.Tensor", the name that manifests use
   std::vector<ArgInfo> args;
   std::vector<ReturnInfo> returns;
-  bool one_device = true;            // all tensors must be on one device, 0-dim CPU ones included
-  bool cpu_operands = false;         // CPU tensors of any size may be among the arguments (index tensors, lengths)
+  bool one_device = true;     // all tensors must be on one device, 0-dim CPU ones included
+  bool cpu_operands = false;  // CPU tensors of any size may be among the arguments (index tensors, lengths)
   bool returns_view = false;
-  bool writes = false;               // some argument is written
-  bool random_inside = false;        // draws random numbers without a generator argument
-  bool native_possible = false;      // every return is a tensor, or a list of none
+  bool writes = false;                             // some argument is written
+  bool random_inside = false;                      // draws random numbers without a generator argument
+  bool native_possible = false;                    // every return is a tensor, or a list of none
   std::optional<c10::OperatorHandle> host_target;  // run this on the host instead (overrideable convolution)
 
   // Does the device have kernels of that name? Asked once per manifest generation.
   bool has_native(ral::Device& device);
-  uint32_t trace_name();             // interned base name
+  uint32_t trace_name();  // interned base name
 
  private:
   std::array<std::atomic<uint64_t>, ral::kMaxDevices> native_known_{};  // generation << 1 | has

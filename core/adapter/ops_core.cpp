@@ -45,7 +45,8 @@ at::Tensor empty_memory_format(c10::IntArrayRef size, std::optional<c10::ScalarT
                                std::optional<c10::Layout> layout, std::optional<c10::Device> device,
                                std::optional<bool> pin, std::optional<c10::MemoryFormat> format) {
   TORCH_CHECK(!c10::pinned_memory_or_default(pin), "Only dense CPU tensors can be pinned");
-  TORCH_CHECK(c10::layout_or_default(layout) == c10::kStrided, "ral: empty() makes strided tensors; got layout ", *layout);
+  TORCH_CHECK(c10::layout_or_default(layout) == c10::kStrided, "ral: empty() makes strided tensors; got layout ",
+              *layout);
   DeviceScope scope(device);
   return at::detail::empty_generic(size, allocator(), kKeys, c10::dtype_or_default(dtype), format);
 }
@@ -128,8 +129,8 @@ void record_stream(at::Tensor& self, c10::Stream stream) {
 }
 
 // SDPBackend::math: the fused CPU kernels are chosen by PyTorch for CPU tensors only.
-int64_t fused_sdp_choice(const at::Tensor&, const at::Tensor&, const at::Tensor&, const std::optional<at::Tensor>&, double,
-                         bool, std::optional<double>, bool) {
+int64_t fused_sdp_choice(const at::Tensor&, const at::Tensor&, const at::Tensor&, const std::optional<at::Tensor>&,
+                         double, bool, std::optional<double>, bool) {
   return 0;
 }
 

@@ -11,8 +11,10 @@
 namespace torch_fl {
 namespace {
 
-constexpr int kCpuSamples = 3;     // the first one is cold
-constexpr int kNativeSamples = 3;
+constexpr int kCpuSamples = 5;  // the least of them counts; the first one is cold
+constexpr int kNativeSamples = 5;
+// Passing between the host's and the driver's threads costs time that a measurement of one call does not see.
+constexpr double kMargin = 0.75;
 
 std::string time_text(double ns) {
   char text[32];
@@ -83,14 +85,11 @@ Plan::Plan(OpInfo& info, ral::Device& device, const Signature& signature)
 ral::Tier Plan::choose() noexcept {
   switch (state_.load(std::memory_order_acquire)) {
     case kNative:
-    case kProbeNative:
-      return ral::Tier::Native;
+    case kProbeNative: return ral::Tier::Native;
     case kCpu:
     case kProbeCpu:
-    case kPreparing:
-      return ral::Tier::Cpu;
-    default:
-      return ral::Tier::None;
+    case kPreparing: return ral::Tier::Cpu;
+    default: return ral::Tier::None;
   }
 }
 
@@ -130,17 +129,22 @@ void Plan::measured(ral::Tier tier, int64_t ns) {
       }
       decide(kCpu, "measured " + time_text(cpu) + " vs " + time_text(launch) + " for a launch");
     } else {
-      decide(kPreparing, "native kernel is being built (background)");
+      {
+        std::lock_guard<std::mutex> lock(mutex_);
+        no_native_ = "compiling (background)";
+      }
+      decide(kPreparing, "until the native kernel is built");
     }
   } else if (tier == ral::Tier::Native && state == kProbeNative) {
     if (native_samples_.load(std::memory_order_relaxed) > 0) keep_least(native_ns_);
     if (native_samples_.fetch_add(1, std::memory_order_relaxed) + 1 < kNativeSamples) return;
     const double native = static_cast<double>(native_ns_.load()), cpu = static_cast<double>(cpu_ns_.load());
-    const bool native_wins = native < cpu;
-    const auto text = "measured " + time_text(native_wins ? native : cpu) + " vs " + time_text(native_wins ? cpu : native);
+    const bool native_wins = native < kMargin * cpu;
+    const auto text =
+        "measured " + time_text(native_wins ? native : cpu) + " vs " + time_text(native_wins ? cpu : native);
     if (!native_wins) {
       std::lock_guard<std::mutex> lock(mutex_);
-      no_native_ = "slower: " + time_text(native);
+      no_native_ = (native < cpu ? "not clearly faster: " : "slower: ") + time_text(native);
     }
     decide(native_wins ? kNative : kCpu, text);
   }
@@ -152,6 +156,10 @@ bool Plan::wants_preparation() noexcept {
 
 void Plan::prepared(ral_status status, const std::string& why) {
   if (status == RAL_SUCCESS) {
+    {
+      std::lock_guard<std::mutex> lock(mutex_);
+      no_native_ = "not measured yet";
+    }
     decide(kProbeNative, "measuring: the native kernel");
   } else {
     refuse_native(why);
@@ -198,7 +206,9 @@ std::string Plan::refusal() const {
   for (const auto tier : policy_.order) {
     if (!out.empty()) out += "; ";
     out += ral::tier_name(tier);
-    out += tier == ral::Tier::Native ? ": " + no_native_ : tier == ral::Tier::Jit ? ": not in this version" : ": no kernel";
+    out += tier == ral::Tier::Native ? ": " + no_native_
+           : tier == ral::Tier::Jit  ? ": not in this version"
+                                     : ": no kernel";
   }
   return out;
 }

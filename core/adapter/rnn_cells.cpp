@@ -15,7 +15,8 @@ at::Tensor with_bias(const at::Tensor& gates, const std::optional<at::Tensor>& b
 
 // gates [batch, 4 hidden] in the order input, forget, cell, output; workspace keeps them activated.
 std::tuple<at::Tensor, at::Tensor, at::Tensor> lstm_cell(const at::Tensor& input_gates, const at::Tensor& hidden_gates,
-                                                         const at::Tensor& cx, const std::optional<at::Tensor>& input_bias,
+                                                         const at::Tensor& cx,
+                                                         const std::optional<at::Tensor>& input_bias,
                                                          const std::optional<at::Tensor>& hidden_bias) {
   const auto gates = with_bias(input_gates, input_bias) + with_bias(hidden_gates, hidden_bias);
   const auto parts = gates.chunk(4, 1);
@@ -37,7 +38,8 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> lstm_cell_backward(const std::opt
   const auto dh = has_hy ? *grad_hy : at::zeros_like(cy);
   auto dc = dh * o * (1 - c * c);
   if (has_cy) dc = dc + *grad_cy;
-  const auto gates = at::cat({dc * g * i * (1 - i), dc * cx * f * (1 - f), dc * i * (1 - g * g), dh * c * o * (1 - o)}, 1);
+  const auto gates =
+      at::cat({dc * g * i * (1 - i), dc * cx * f * (1 - f), dc * i * (1 - g * g), dh * c * o * (1 - o)}, 1);
   return {gates, dc * f, has_bias ? gates.sum(0) : at::Tensor()};
 }
 

@@ -32,9 +32,10 @@ void scan(Call& call, Signature* signature) {
 }
 
 [[noreturn]] void no_tier(const Call& call, const Plan& plan) {
-  TORCH_CHECK_NOT_IMPLEMENTED(false, "ral: no tier may run aten::", call.info.overload_name, " on ral:",
-                              call.device->index(), ". ", plan.refusal(), ". Add 'cpu' to RAL_FALLBACK (now ",
-                              ral::KernelRouter::get().policy().text(), ") to let it run on the host.");
+  TORCH_CHECK_NOT_IMPLEMENTED(false, "ral: no tier may run aten::", call.info.overload_name,
+                              " on ral:", call.device->index(), ". ", plan.refusal(),
+                              ". Add 'cpu' to RAL_FALLBACK (now ", ral::KernelRouter::get().policy().text(),
+                              ") to let it run on the host.");
   __builtin_unreachable();
 }
 
@@ -67,8 +68,10 @@ void Scan::mixed_devices(const at::Tensor& a, const at::Tensor& b) {
   __builtin_unreachable();
 }
 
-void Scan::one_device_only(const at::Tensor& a, const at::Tensor& b, const OpInfo& info) {
-  c10::impl::common_device_check_failure(a.device(), b, "wrapper_PrivateUse1", info.base_name.c_str());
+void Scan::one_device_only(const at::Tensor& a, const at::Tensor& b, const OpInfo& info, size_t argument) {
+  const auto method = "wrapper_PrivateUse1_" + info.base_name;
+  c10::impl::common_device_check_failure(a.device(), b, method.c_str(),
+                                         info.handle.schema().arguments()[argument].name().c_str());
   __builtin_unreachable();
 }
 
@@ -105,7 +108,9 @@ void register_router() {
 
 TORCH_LIBRARY_IMPL(_, PrivateUse1, m) { m.fallback(torch::CppFunction::makeFromBoxedFunction<&boxed_router>()); }
 TORCH_LIBRARY_IMPL(_, SparsePrivateUse1, m) { m.fallback(torch::CppFunction::makeFromBoxedFunction<&boxed_router>()); }
-TORCH_LIBRARY_IMPL(_, SparseCsrPrivateUse1, m) { m.fallback(torch::CppFunction::makeFromBoxedFunction<&boxed_router>()); }
+TORCH_LIBRARY_IMPL(_, SparseCsrPrivateUse1, m) {
+  m.fallback(torch::CppFunction::makeFromBoxedFunction<&boxed_router>());
+}
 // Without these every operator would stop under autocast.
 TORCH_LIBRARY_IMPL(_, AutocastPrivateUse1, m) { m.fallback(torch::CppFunction::makeFallthrough()); }
 

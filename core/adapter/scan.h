@@ -22,7 +22,7 @@ class Scan {
       return;
     }
     const bool host_value = t.device().is_cpu() && (info_.cpu_operands || (t.dim() == 0 && !info_.one_device));
-    if (arg.written || !host_value) others_.push_back(&t);
+    if (arg.written || !host_value) others_.push_back({&t, i});
     mix(0x5ull + i);
   }
 
@@ -31,7 +31,7 @@ class Scan {
   ral::Device& device(c10::DeviceIndex index) const {
     if (first_) {
       index = first_->device().index();
-      for (const auto* t : others_) check(*t);
+      for (const auto& [t, argument] : others_) check(*t, argument);
     }
     return device_at(index);
   }
@@ -47,20 +47,20 @@ class Scan {
     const int64_t n = strided ? t.numel() : 0;
     signature_->operands.push_back({dtype, static_cast<int>(t.dim()), contiguous, n});
     // Tall, wide and square operands of one element count differ for matrix products and reductions.
-    const uint64_t shape =
-        strided && t.dim() >= 2 ? log2_bucket(t.size(-1)) << 8 | log2_bucket(t.size(-2)) : 0;
-    mix(static_cast<uint64_t>(dtype + 1) | static_cast<uint64_t>(t.dim()) << 8 | static_cast<uint64_t>(contiguous) << 16 |
-        log2_bucket(n) << 20 | shape << 32);
+    const uint64_t shape = strided && t.dim() >= 2 ? log2_bucket(t.size(-1)) << 8 | log2_bucket(t.size(-2)) : 0;
+    mix(static_cast<uint64_t>(dtype + 1) | static_cast<uint64_t>(t.dim()) << 8 |
+        static_cast<uint64_t>(contiguous) << 16 | log2_bucket(n) << 20 | shape << 32);
   }
 
-  void check(const at::Tensor& t) const {
+  void check(const at::Tensor& t, size_t argument) const {
     if (t.device() == first_->device()) return;
-    if (info_.one_device && !info_.cpu_operands) one_device_only(*first_, t, info_);
+    if (info_.one_device && !info_.cpu_operands) one_device_only(*first_, t, info_, argument);
     mixed_devices(*first_, t);
   }
 
   [[noreturn]] static void mixed_devices(const at::Tensor& a, const at::Tensor& b);
-  [[noreturn]] static void one_device_only(const at::Tensor& a, const at::Tensor& b, const OpInfo& info);
+  [[noreturn]] static void one_device_only(const at::Tensor& a, const at::Tensor& b, const OpInfo& info,
+                                           size_t argument);
 
   void mix(uint64_t word) {
     signature_->hash = (signature_->hash ^ word) * 0x100000001b3ull;
@@ -70,7 +70,7 @@ class Scan {
   const OpInfo& info_;
   Signature* signature_;
   const at::Tensor* first_ = nullptr;
-  c10::SmallVector<const at::Tensor*, 4> others_;
+  c10::SmallVector<std::pair<const at::Tensor*, size_t>, 4> others_;
 };
 
 }  // namespace torch_fl

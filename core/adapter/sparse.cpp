@@ -3,6 +3,16 @@
 #include <ATen/SparseCsrTensorUtils.h>
 #include <ATen/SparseTensorImpl.h>
 #include <ATen/native/SparseTensorUtils.h>
+#include <ATen/ops/_coalesced_native.h>
+#include <ATen/ops/_indices_native.h>
+#include <ATen/ops/_nnz_native.h>
+#include <ATen/ops/_values_native.h>
+#include <ATen/ops/dense_dim_native.h>
+#include <ATen/ops/indices_native.h>
+#include <ATen/ops/is_coalesced_native.h>
+#include <ATen/ops/sparse_dim_native.h>
+#include <ATen/ops/values_native.h>
+#include <torch/library.h>
 
 #include "call.h"
 
@@ -25,9 +35,10 @@ at::Tensor coo(const at::Tensor& like, const at::Tensor& indices, const at::Tens
   return out;
 }
 
-at::Tensor compressed(const at::Tensor& like, const at::Tensor& outer, const at::Tensor& inner, const at::Tensor& values,
-                      c10::DispatchKey key, c10::Device device) {
-  auto out = at::detail::make_tensor<at::SparseCsrTensorImpl>(c10::DispatchKeySet(key), device, like.layout(), like.dtype());
+at::Tensor compressed(const at::Tensor& like, const at::Tensor& outer, const at::Tensor& inner,
+                      const at::Tensor& values, c10::DispatchKey key, c10::Device device) {
+  auto out =
+      at::detail::make_tensor<at::SparseCsrTensorImpl>(c10::DispatchKeySet(key), device, like.layout(), like.dtype());
   static_cast<at::SparseCsrTensorImpl*>(out.unsafeGetTensorImpl())
       ->set_member_tensors(outer, inner, values, like.sizes());
   return out;
@@ -58,6 +69,19 @@ at::Tensor sparse_to_ral(const at::Tensor& cpu, ral::Device& device, uint64_t* c
   const auto [outer, inner] = at::sparse_csr::getCompressedPlainIndices(cpu);
   return compressed(cpu, move(outer), move(inner), move(cpu.values()), c10::DispatchKey::SparseCsrPrivateUse1,
                     c10::Device(kRal, index));
+}
+
+// What only reads or sets a sparse tensor's own members is the same on every device.
+TORCH_LIBRARY_IMPL(aten, SparsePrivateUse1, m) {
+  m.impl("_indices", at::native::_indices_sparse);
+  m.impl("_values", at::native::_values_sparse);
+  m.impl("indices", at::native::indices_sparse);
+  m.impl("values", at::native::values_sparse);
+  m.impl("_nnz", at::native::_nnz_sparse);
+  m.impl("sparse_dim", at::native::sparse_dim_sparse);
+  m.impl("dense_dim", at::native::dense_dim_sparse);
+  m.impl("is_coalesced", at::native::is_coalesced_sparse);
+  m.impl("_coalesced_", at::native::_coalesced_sparse_);
 }
 
 }  // namespace torch_fl

@@ -193,7 +193,11 @@ void take_manifest(LoadedPlugin* out) {
     else if (out->plugin.kernel)
       refuse("no " + where + " for its kernels");
   }
-  if (out->manifest.empty() && !out->plugin.kernel) return;
+  if (out->manifest.empty() && !out->plugin.kernel) {
+    const bool empty = out->plugin.manifest || exists(where);
+    out->notes.push_back((empty ? "empty " : "no ") + where + ": it has no kernels of its own");
+    return;
+  }
   std::vector<ManifestEntry> entries;
   std::vector<std::string> problems;
   if (!read_manifest(out->manifest, out->folder, &entries, &problems))

@@ -8,6 +8,7 @@ import importlib.util
 import os
 import sys
 import threading
+import time
 import warnings
 from pathlib import Path
 from types import ModuleType
@@ -115,8 +116,43 @@ def _claim() -> ModuleType:
 
     ral.install(loaded)
     atexit.register(loaded.stop_preparing)
+    atexit.register(_settle_autograd)
     os.register_at_fork(after_in_child=loaded.mark_forked)
     return loaded
+
+
+def _settle_autograd(limit_s: float = 0.25) -> None:
+    """Let autograd's device threads finish what a backward pass left them before the interpreter goes.
+
+    They drop Python objects of the last graph after `backward()` has returned; one that waits for the GIL while the
+    interpreter ends would abort the process. Sleeping gives them the GIL; idle threads show no more CPU time.
+    """
+    before = None
+    deadline = time.monotonic() + limit_s
+    while time.monotonic() < deadline:
+        now = _autograd_cpu_times()
+        if not now or (now == before and all(state == "S" for _, state, _ in now)):
+            return
+        before = now
+        time.sleep(0.002)
+
+
+def _autograd_cpu_times() -> list[tuple[str, str, str]]:
+    """(thread id, state, CPU ticks and switches) of PyTorch's autograd threads."""
+    found = []
+    for task in Path("/proc/self/task").iterdir():
+        try:
+            name = (task / "comm").read_text()
+            if not name.startswith("pt_autograd"):
+                continue
+            status = (task / "status").read_text()
+        except OSError:  # the thread ended meanwhile
+            continue
+        lines = status.splitlines()
+        state = next(line.split()[1] for line in lines if line.startswith("State:"))
+        switches = " ".join(line for line in lines if "ctxt_switches" in line)
+        found.append((task.name, state, switches))
+    return found
 
 
 def _load_extension(path: Path) -> ModuleType:

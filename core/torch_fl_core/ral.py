@@ -80,6 +80,15 @@ def install(extension: ModuleType) -> None:
     torch._register_device_module("ral", sys.modules[__name__])
     torch.utils.generate_methods_for_privateuse1_backend(for_storage=True)
     _map_dlpack_device()
+    _print_from_host()
+
+
+def _print_from_host() -> None:
+    """Format tensors from one copy on the host: formatting them in place would run a dozen operators each."""
+    from torch import _tensor_str as printer
+
+    original = printer._tensor_str
+    printer._tensor_str = lambda self, indent: original(self.cpu() if self.device.type == "ral" else self, indent)
 
 
 def _map_dlpack_device() -> None:
@@ -247,13 +256,16 @@ class Stream(torch.Stream):
         return super().__new__(cls, device=torch.device("ral", _index(device)), priority=priority)
 
 
-class Event(torch.Event):
-    """A point in a stream; with `enable_timing` it knows when it was reached."""
+class Event:
+    """A point in a stream; with `enable_timing` it knows when it was reached. Makes a `torch.Event` of the current device."""
 
-    def __new__(cls, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False) -> Event:
+    # PyTorch compares events by their exact type, so a subclass could not be given to elapsed_time().
+    def __new__(  # type: ignore[misc]
+        cls, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False
+    ) -> torch.Event:
         if interprocess:
             raise ValueError("ral events cannot be shared between processes")
-        return super().__new__(cls, torch.device("ral", _C.current_device()), enable_timing=enable_timing, blocking=blocking)
+        return torch.Event(torch.device("ral", _C.current_device()), enable_timing=enable_timing, blocking=blocking)
 
 
 def current_stream(device: Device = None) -> torch.Stream:

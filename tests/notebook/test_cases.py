@@ -233,7 +233,7 @@ print(round(taken / plain, 2))""",
     value, whole, ratio = book.text(3).splitlines()
     assert value == "200000.0" and whole.startswith("True")
     assert len(json.dumps(book.outputs(2))) < 5_000_000
-    assert float(ratio) < 3, f"{ratio} times the unprofiled time"  # 1.5 on a quiet machine
+    assert float(ratio) < 4, f"{ratio} times the unprofiled time"  # 1.5 is the aim on a quiet machine
 
 
 def test_nb21_work_is_on_the_right_lines(tmp_path: Path) -> None:

@@ -182,7 +182,9 @@ def test_interrupt_keeps_the_profile(kernel: Kernel) -> None:
 
 
 def test_interrupt_of_a_cell_that_awaits(kernel: Kernel) -> None:
-    number = kernel.send("%%ral_profile\nimport asyncio\ncore.op('mm')\nfor _ in range(600):\n    await asyncio.sleep(0.1)\n")
+    number = kernel.send(
+        "%%ral_profile\nimport asyncio\ncore.op('mm')\nfor _ in range(600):\n    await asyncio.sleep(0.1)\n"
+    )
     while True:
         message = kernel.client.get_iopub_msg(timeout=30)
         if message["msg_type"] == "comm_msg":

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import argparse
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 FUNC = re.compile(r"^- func: (?P<name>[\w]+)(\.(?P<overload>\w+))?\((?P<args>.*)\) -> (?P<returns>.*)$")
@@ -25,6 +25,7 @@ class Operator:
     out_args: int
     inplace: bool
     strict: bool
+    autogen: list[str] = field(default_factory=list)  # forms that PyTorch makes out of this one
 
     @property
     def full_name(self) -> str:
@@ -73,8 +74,10 @@ def parse(text: str) -> list[Operator]:
             operators.append(
                 Operator(found["name"], found["overload"] or "", kept, len(outs), inplace, strict=True)
             )
-        elif operators and re.match(r"^  device_check: NoCheck", line):
+        elif operators and line.startswith("  device_check: NoCheck"):
             operators[-1].strict = False
+        elif operators and line.startswith("  autogen: "):
+            operators[-1].autogen = [name.strip() for name in line.removeprefix("  autogen: ").split(",")]
     if len(operators) < 1000:
         raise ValueError(
             f"only {len(operators)} operators found in native_functions.yaml; its form has changed"
@@ -85,11 +88,13 @@ def parse(text: str) -> list[Operator]:
 def rows(operators: list[Operator]) -> list[str]:
     """Lines of the C++ table, sorted by name for binary search."""
     functional = {op.group: op.full_name for op in operators if not op.inplace and op.out_args == 0}
-    lines = []
-    for op in sorted(operators, key=lambda o: o.full_name):
-        base = functional.get(op.group, "")
-        lines.append(f'{{"{op.full_name}", "{base}", {str(op.strict).lower()}}},')
-    return lines
+    table: dict[str, tuple[str, bool]] = {}
+    for op in operators:
+        made = [name for name in op.autogen if "out" not in name.partition(".")[2]]
+        base = functional.get(op.group) or (made[0] if made else "")
+        table[op.full_name] = (base, op.strict)
+        table |= {name: (base, op.strict) for name in op.autogen}
+    return [f'{{"{name}", "{base}", {str(strict).lower()}}},' for name, (base, strict) in sorted(table.items())]
 
 
 def main() -> None:

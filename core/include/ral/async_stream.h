@@ -20,7 +20,7 @@ struct Block;
 
 // What the trace says of a launch; ids are interned strings (ral/trace.h).
 struct WorkNote {
-  uint8_t kind = 0;        // RAL_TRACE_KERNEL or RAL_TRACE_COPY
+  uint8_t kind = 0;  // RAL_TRACE_KERNEL or RAL_TRACE_COPY
   uint8_t tier = 0;
   uint32_t name = 0, kernel = 0, reason = 0, shapes = 0;
   uint64_t bytes = 0, copied = 0;
@@ -45,13 +45,13 @@ class RAL_API Stream {
   uint64_t copy_on_device(ral_handle dst, uint64_t dst_offset, ral_handle src, uint64_t src_offset, uint64_t bytes,
                           const WorkNote& note);
 
-  uint64_t submitted() const noexcept;              // last sequence number given
-  bool complete(uint64_t sequence) noexcept;        // polls the device when needed
+  uint64_t submitted() const noexcept;        // last sequence number given
+  bool complete(uint64_t sequence) noexcept;  // polls the device when needed
   // Waits (no SYNC record). Throws the stream's poison.
   void wait(uint64_t sequence);
   bool query() noexcept { return complete(submitted()); }
-  void synchronize();                               // emits SYNC "synchronize" if it waited
-  void wait_event(const Event& event);              // later work waits for it; across devices the host waits
+  void synchronize();                   // emits SYNC "synchronize" if it waited
+  void wait_event(const Event& event);  // later work waits for it; across devices the host waits
   // Collect finished work into the trace; cheap when there is none.
   void reap() noexcept;
   void poison(const Error& error) noexcept;
@@ -76,10 +76,10 @@ class RAL_API Event {
   Event(const Event&) = delete;
   Event& operator=(const Event&) = delete;
 
-  void record(Stream& stream);       // after all work submitted to the stream so far, host-run ops included
+  void record(Stream& stream);  // after all work submitted to the stream so far, host-run ops included
   bool recorded() const noexcept;
-  bool query() const noexcept;       // true when never recorded
-  void synchronize() const;          // emits SYNC "event" if it waited
+  bool query() const noexcept;  // true when never recorded
+  void synchronize() const;     // emits SYNC "event" if it waited
   // Milliseconds from `start` to this one. Throws INVALID_ARGUMENT when one is not recorded, has no timing, or is unfinished.
   double elapsed_since(const Event& start) const;
   Stream* stream() const noexcept;

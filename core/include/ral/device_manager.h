@@ -84,15 +84,15 @@ class RAL_API DeviceManager {
  public:
   static DeviceManager& get();
 
-  int count();                                        // live devices; discovers at first call
-  int slots() const noexcept;                         // indices given so far, lost devices included; does not discover
-  bool discovered() const noexcept;                   // has discovery run?
-  Device& device(int index);                          // throws INVALID_ARGUMENT naming index and count
-  Device* try_device(int index) noexcept;             // nullptr instead of an error
-  std::vector<PluginReport> plugins();                // every plugin found, used or not
+  int count();                             // live devices; discovers at first call
+  int slots() const noexcept;              // indices given so far, lost devices included; does not discover
+  bool discovered() const noexcept;        // has discovery run?
+  Device& device(int index);               // throws INVALID_ARGUMENT naming index and count
+  Device* try_device(int index) noexcept;  // nullptr instead of an error
+  std::vector<PluginReport> plugins();     // every plugin found, used or not
   // Where plugins are looked for, in order. `own_folder` is the wheel's, set by set_own_folder.
   std::vector<std::string> search_path() const;
-  void set_own_folder(const std::string& folder);     // before the first discovery
+  void set_own_folder(const std::string& folder);  // before the first discovery
   // Threads that plugins may use; handed to them through ral_host.thread_budget.
   void set_thread_budget(int threads) noexcept;
   // JSON text of devices and plugins, as docs/trace-format.md describes (also kept in the trace file).

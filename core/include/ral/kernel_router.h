@@ -20,9 +20,9 @@ struct Operand {
   int64_t elements;
 };
 
-struct NativeKernel {  // lives until the process ends
-  std::string op_name;   // "aten::add.Tensor"
-  std::string symbol;    // shown in the trace as the kernel's name
+struct NativeKernel {   // lives until the process ends
+  std::string op_name;  // "aten::add.Tensor"
+  std::string symbol;   // shown in the trace as the kernel's name
   std::string path;
   double cost = 1.0;
   ral_kernel handle = nullptr;
@@ -34,8 +34,8 @@ struct NativeKernel {  // lives until the process ends
 
 struct Route {
   const NativeKernel* kernel = nullptr;  // nullptr: none fits
-  std::string reason;  // why none fits: "no manifest entry", "dtype int64 not in supported_dtypes",
-                       // "rank 5 > max_shape_rank 4", "non-contiguous", "2000000 elements > max_elements 1000000"
+  std::string reason;                    // why none fits: "no manifest entry", "dtype int64 not in supported_dtypes",
+  // "rank 5 > max_shape_rank 4", "non-contiguous", "2000000 elements > max_elements 1000000"
 };
 
 // Which tiers may run, in order. RAL_FALLBACK="native,jit,reference,cpu"; RAL_FALLBACK_STRICT=1.
@@ -63,7 +63,8 @@ class RAL_API KernelRouter {
 
   // Reads and checks a manifest against the schema; valid entries replace the device's. Bad entries are left out and
   // named in `problems`; a text that is no JSON object with "kernels" leaves all as it was and returns false.
-  bool load_manifest(Device& device, const std::string& json, const std::string& folder, std::vector<std::string>* problems);
+  bool load_manifest(Device& device, const std::string& json, const std::string& folder,
+                     std::vector<std::string>* problems);
 };
 
 // The JSON Schema of kernel_manifest.json, as shipped in the wheel.

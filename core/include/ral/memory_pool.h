@@ -22,10 +22,10 @@ struct Segment;
 // A live or cached piece of a segment. Owned by its pool; the pointer stays valid until the segment is
 // returned to the device by empty_cache (never while the block is in use).
 struct Block {
-  void* address = nullptr;   // what data_ptr() shows
-  size_t capacity = 0;       // bytes usable
-  size_t size = 0;           // bytes asked for
-  uint64_t id = 0;           // buffer id of this life, from allocate to free; as in the trace
+  void* address = nullptr;  // what data_ptr() shows
+  size_t capacity = 0;      // bytes usable
+  size_t size = 0;          // bytes asked for
+  uint64_t id = 0;          // buffer id of this life, from allocate to free; as in the trace
   Segment* segment = nullptr;
   Device* device = nullptr;
   Stream* stream = nullptr;  // the stream that it was allocated for
@@ -49,8 +49,17 @@ struct MemoryStats {  // bytes and counts
   uint64_t live_views = 0;
 };
 
-struct BlockInfo { const void* address; uint64_t size, capacity, id; int64_t stream; bool in_use; };
-struct SegmentInfo { const void* address; uint64_t size; std::vector<BlockInfo> blocks; };
+struct BlockInfo {
+  const void* address;
+  uint64_t size, capacity, id;
+  int64_t stream;
+  bool in_use;
+};
+struct SegmentInfo {
+  const void* address;
+  uint64_t size;
+  std::vector<BlockInfo> blocks;
+};
 
 class RAL_API MemoryPool {
  public:
@@ -70,8 +79,8 @@ class RAL_API MemoryPool {
   void reset_peak() noexcept;
   void reset_accumulated() noexcept;
   std::vector<SegmentInfo> snapshot() const;
-  uint64_t free_memory() const;   // bytes the device could still give (best knowledge)
-  void set_fraction(double fraction); // share of the device's memory that may be reserved
+  uint64_t free_memory() const;        // bytes the device could still give (best knowledge)
+  void set_fraction(double fraction);  // share of the device's memory that may be reserved
 
   // The block in use or cached that holds `address` (any byte of it), of any device; nullptr if none. Lock-free, ~10 ns.
   static Block* find(const void* address) noexcept;

@@ -45,16 +45,16 @@ extern "C" {
 typedef int32_t ral_status;
 enum {
   RAL_SUCCESS = 0,
-  RAL_ERROR_UNSUPPORTED = 1,      /* this combination cannot run here: the RAL tries the next tier   */
-  RAL_ERROR_INVALID_ARGUMENT = 2, /* a value outside what this file allows                           */
-  RAL_ERROR_INVALID_POINTER = 3,  /* a handle that this device does not know                         */
-  RAL_ERROR_OUT_OF_MEMORY = 4,    /* the RAL flushes its caches and asks once more                   */
-  RAL_ERROR_DEVICE_LOST = 5,      /* the device is gone; every later call on it may answer the same  */
-  RAL_ERROR_COMPILE = 6,          /* a kernel did not build; last_error() has the log                */
-  RAL_ERROR_LAUNCH = 7,           /* a kernel was refused at launch; nothing was written             */
-  RAL_ERROR_RUNTIME = 8,          /* a kernel or copy failed after it began                          */
+  RAL_ERROR_UNSUPPORTED = 1,        /* this combination cannot run here: the RAL tries the next tier   */
+  RAL_ERROR_INVALID_ARGUMENT = 2,   /* a value outside what this file allows                           */
+  RAL_ERROR_INVALID_POINTER = 3,    /* a handle that this device does not know                         */
+  RAL_ERROR_OUT_OF_MEMORY = 4,      /* the RAL flushes its caches and asks once more                   */
+  RAL_ERROR_DEVICE_LOST = 5,        /* the device is gone; every later call on it may answer the same  */
+  RAL_ERROR_COMPILE = 6,            /* a kernel did not build; last_error() has the log                */
+  RAL_ERROR_LAUNCH = 7,             /* a kernel was refused at launch; nothing was written             */
+  RAL_ERROR_RUNTIME = 8,            /* a kernel or copy failed after it began                          */
   RAL_ERROR_MISSING_DEPENDENCY = 9, /* a library that the driver needs is not there                  */
-  RAL_ERROR_NOT_READY = 10,       /* event_query: not finished yet                                   */
+  RAL_ERROR_NOT_READY = 10,         /* event_query: not finished yet                                   */
   RAL_ERROR_INTERNAL = 11
 };
 
@@ -93,27 +93,28 @@ enum {
 };
 
 /* Bits of ral_device_info.flags. */
-#define RAL_DEVICE_HOST_VISIBLE 0x1u /* malloc returns memory that host code may read and write in
+#define RAL_DEVICE_HOST_VISIBLE \
+  0x1u                       /* malloc returns memory that host code may read and write in
                                         place while no work of the device uses it, coherently */
-#define RAL_DEVICE_FP16 0x2u         /* float16 arithmetic in kernels  */
-#define RAL_DEVICE_BF16 0x4u         /* bfloat16 arithmetic in kernels */
-#define RAL_DEVICE_FP64 0x8u         /* float64 arithmetic in kernels  */
+#define RAL_DEVICE_FP16 0x2u /* float16 arithmetic in kernels  */
+#define RAL_DEVICE_BF16 0x4u /* bfloat16 arithmetic in kernels */
+#define RAL_DEVICE_FP64 0x8u /* float64 arithmetic in kernels  */
 
 typedef struct ral_device_info {
   uint32_t struct_size;
   ral_device_kind kind;
-  char name[128];           /* the device, as its driver names it              */
-  char vendor[64];          /* who makes the driver, "PoCL", "Intel", "AMD"    */
-  char driver[64];          /* driver name and version, "PoCL 6.0"             */
-  uint64_t total_memory;    /* bytes                                           */
-  uint64_t max_allocation;  /* largest single allocation, bytes                */
-  uint32_t flags;           /* RAL_DEVICE_*                                    */
-  uint32_t compute_units;   /* cores, multiprocessors                          */
-  uint32_t dtype_mask;      /* bit (1u << dtype): storable and copyable        */
-  uint32_t dma_engines;     /* copies that can overlap compute; 0: none, or not known */
-  uint32_t alignment;       /* bytes that malloc guarantees; 0: 64             */
-  uint32_t max_rank;        /* largest tensor rank of its kernels; 0: 8        */
-  char uuid[40];            /* stable across runs and reboots; "" where the driver has none */
+  char name[128];          /* the device, as its driver names it              */
+  char vendor[64];         /* who makes the driver, "PoCL", "Intel", "AMD"    */
+  char driver[64];         /* driver name and version, "PoCL 6.0"             */
+  uint64_t total_memory;   /* bytes                                           */
+  uint64_t max_allocation; /* largest single allocation, bytes                */
+  uint32_t flags;          /* RAL_DEVICE_*                                    */
+  uint32_t compute_units;  /* cores, multiprocessors                          */
+  uint32_t dtype_mask;     /* bit (1u << dtype): storable and copyable        */
+  uint32_t dma_engines;    /* copies that can overlap compute; 0: none, or not known */
+  uint32_t alignment;      /* bytes that malloc guarantees; 0: 64             */
+  uint32_t max_rank;       /* largest tensor rank of its kernels; 0: 8        */
+  char uuid[40];           /* stable across runs and reboots; "" where the driver has none */
 } ral_device_info;
 
 /* ---- Memory ------------------------------------------------------------------------------------ */
@@ -236,12 +237,12 @@ typedef struct ral_memory_table {
   /* Optional copies. With a stream they are ordered in it and, where `done` is not NULL, return an
    * event; host memory stays valid until the event. When absent and the device is host-visible the
    * RAL uses memcpy; when absent otherwise the plugin is refused. */
-  ral_status (*copy_from_host)(int32_t device, ral_stream stream, ral_handle dst, uint64_t dst_offset,
-                               const void* src, uint64_t bytes, ral_event* done);
-  ral_status (*copy_to_host)(int32_t device, ral_stream stream, void* dst, ral_handle src,
-                             uint64_t src_offset, uint64_t bytes, ral_event* done);
-  ral_status (*copy_on_device)(int32_t device, ral_stream stream, ral_handle dst, uint64_t dst_offset,
-                               ral_handle src, uint64_t src_offset, uint64_t bytes, ral_event* done);
+  ral_status (*copy_from_host)(int32_t device, ral_stream stream, ral_handle dst, uint64_t dst_offset, const void* src,
+                               uint64_t bytes, ral_event* done);
+  ral_status (*copy_to_host)(int32_t device, ral_stream stream, void* dst, ral_handle src, uint64_t src_offset,
+                             uint64_t bytes, ral_event* done);
+  ral_status (*copy_on_device)(int32_t device, ral_stream stream, ral_handle dst, uint64_t dst_offset, ral_handle src,
+                               uint64_t src_offset, uint64_t bytes, ral_event* done);
   /* Optional: make existing host memory (page aligned, owned by the RAL until release_import) a
    * device allocation without a copy. */
   ral_status (*import_host)(int32_t device, void* address, uint64_t bytes, ral_memory* out);
@@ -288,8 +289,8 @@ typedef struct ral_kernel_table {
   uint32_t struct_size;
   /* Find the kernel of a manifest entry; `path` is its kernel_path, resolved beside the manifest, and
    * `symbol` its symbol. Cheap: nothing is compiled here. Kernels live until the process ends. */
-  ral_status (*resolve)(int32_t device, const char* op_name, const char* path, const char* symbol,
-                        const char* dialect, ral_kernel* out);
+  ral_status (*resolve)(int32_t device, const char* op_name, const char* path, const char* symbol, const char* dialect,
+                        ral_kernel* out);
   /* Optional: build whatever this call would need, so that launch does not stall. May take seconds;
    * runs on a thread of the RAL's. `data` members may be NULL here; all else is as for launch. */
   ral_status (*prepare)(int32_t device, ral_kernel kernel, const ral_value* args, uint32_t arg_count,
@@ -299,9 +300,8 @@ typedef struct ral_kernel_table {
                                const ral_value* outs, uint32_t out_count, uint64_t* bytes);
   /* Enqueue; returns at once. `workspace` is {NULL, ...} when none was asked for. Where `done` is not
    * NULL and the plugin has events, it returns an event of this launch's end; else it sets NULL. */
-  ral_status (*launch)(int32_t device, ral_kernel kernel, ral_stream stream, const ral_value* args,
-                       uint32_t arg_count, const ral_value* outs, uint32_t out_count,
-                       const ral_tensor* workspace, ral_event* done);
+  ral_status (*launch)(int32_t device, ral_kernel kernel, ral_stream stream, const ral_value* args, uint32_t arg_count,
+                       const ral_value* outs, uint32_t out_count, const ral_tensor* workspace, ral_event* done);
 } ral_kernel_table;
 
 typedef struct ral_module_s* ral_module;
@@ -343,9 +343,9 @@ typedef struct ral_compile_table {
 
 typedef struct ral_plugin {
   uint32_t struct_size;
-  uint32_t abi_version;  /* RAL_ABI_VERSION of the header that it was built with */
-  const char* name;      /* the vendor folder's name, "opencl" */
-  const char* version;   /* the plugin's own, "0.9.0" */
+  uint32_t abi_version; /* RAL_ABI_VERSION of the header that it was built with */
+  const char* name;     /* the vendor folder's name, "opencl" */
+  const char* version;  /* the plugin's own, "0.9.0" */
   /* Text for the last status other than SUCCESS on this thread. Writes at most n bytes, NUL included.
    * Optional. */
   ral_status (*last_error)(char* buffer, uint64_t n);

@@ -15,20 +15,20 @@ namespace ral::trace {
 RAL_API extern std::atomic<uint32_t> g_enabled;
 inline bool enabled() noexcept { return __builtin_expect(g_enabled.load(std::memory_order_relaxed) != 0, 0); }
 
-RAL_API int64_t now() noexcept;           // CLOCK_MONOTONIC, nanoseconds
-RAL_API uint64_t next_id() noexcept;      // correlation and buffer ids, from 1
+RAL_API int64_t now() noexcept;       // CLOCK_MONOTONIC, nanoseconds
+RAL_API uint64_t next_id() noexcept;  // correlation and buffer ids, from 1
 // The id of a string, the same for equal strings; 0 when the table is full. Cheap for a string seen before on this thread.
 RAL_API uint32_t intern(std::string_view text);
 
 // What surrounds a record on this thread; set by whoever stands above (RecordFunction observer, Python lines).
 struct Context {
   uint32_t location = 0, inner_location = 0, forward_location = 0;
-  uint32_t op = 0;             // name of the innermost operator, for ALLOC, FREE and VIEW
+  uint32_t op = 0;  // name of the innermost operator, for ALLOC, FREE and VIEW
   uint64_t correlation = 0;
   int64_t sequence_number = -1;
   bool backward = false;
 };
-RAL_API Context& context() noexcept;      // this thread's
+RAL_API Context& context() noexcept;  // this thread's
 // Line of the thread that last set one; used by threads without a line of their own (autograd's).
 RAL_API extern std::atomic<uint64_t> g_main_location;  // location | inner_location << 32
 
@@ -41,9 +41,9 @@ RAL_API void mark(std::string_view text);
 // The file; made at first call together with the housekeeping thread (leases, clock, reaping, gauges). "" after a failure
 // such as a full disk: recording is then off, with one logged warning.
 RAL_API std::string path();
-RAL_API void acquire();                   // recording on, counted; emits the snapshot of live buffers at 0 -> 1
+RAL_API void acquire();  // recording on, counted; emits the snapshot of live buffers at 0 -> 1
 RAL_API void release();
-RAL_API void flush(bool wait);            // reap all devices' finished work; wait: for their queues first
+RAL_API void flush(bool wait);  // reap all devices' finished work; wait: for their queues first
 RAL_API void set_kernel_id(const std::string& id);
 RAL_API void set_status(const std::string& json);
 RAL_API ral_trace_gauge* gauge(int device) noexcept;  // nullptr before the file exists; members are updated atomically

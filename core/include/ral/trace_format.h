@@ -32,48 +32,48 @@
  * and renews it; a killed reader's lease runs out by itself. libral looks every 100 ms. */
 struct ral_trace_lease {
   uint32_t owner_pid;
-  uint32_t flags; /* 0 */
+  uint32_t flags;    /* 0 */
   int64_t expiry_ns; /* CLOCK_MONOTONIC */
 };
 
 struct ral_trace_header {
   uint64_t magic;
   uint32_t version;
-  uint32_t record_bytes;      /* sizeof(ral_trace_record) */
+  uint32_t record_bytes; /* sizeof(ral_trace_record) */
   uint32_t pid;
-  uint32_t enabled;           /* 1 while recording */
-  uint64_t process_start;     /* field 22 of /proc/<pid>/stat, against reused pids */
-  char kernel_id[64];         /* Jupyter kernel id, "" where there is none */
-  int64_t created_ns;         /* CLOCK_MONOTONIC, as all times here */
+  uint32_t enabled;       /* 1 while recording */
+  uint64_t process_start; /* field 22 of /proc/<pid>/stat, against reused pids */
+  char kernel_id[64];     /* Jupyter kernel id, "" where there is none */
+  int64_t created_ns;     /* CLOCK_MONOTONIC, as all times here */
   /* Clock calibration, rewritten every second. Odd sequence: being written. */
   uint32_t clock_sequence;
   uint32_t clock_uncertainty_ns;
   int64_t clock_monotonic_ns;
-  int64_t clock_realtime_ns;  /* the same moment */
+  int64_t clock_realtime_ns; /* the same moment */
   uint32_t status_offset;
-  uint32_t status_sequence;   /* odd: being written; grows with each change */
+  uint32_t status_sequence; /* odd: being written; grows with each change */
   uint32_t status_length;
   uint32_t gauge_offset;
   uint32_t directory_offset;
-  uint32_t segment_count;     /* entries of the directory in use */
+  uint32_t segment_count; /* entries of the directory in use */
   uint32_t string_offset;
   uint32_t string_capacity;
-  uint64_t string_used;       /* bytes; entries below it are complete */
-  uint32_t string_count;      /* id of the next string; ids count from 1, 0 is "no string" */
+  uint64_t string_used;  /* bytes; entries below it are complete */
+  uint32_t string_count; /* id of the next string; ids count from 1, 0 is "no string" */
   uint32_t strings_dropped;
-  uint64_t records_dropped;   /* not written at all (no segment could be had) */
+  uint64_t records_dropped; /* not written at all (no segment could be had) */
   struct ral_trace_lease leases[RAL_TRACE_MAX_LEASES];
 };
 
 /* Kept up to date whether or not recording is on. */
 struct ral_trace_gauge {
-  uint64_t allocated;   /* bytes in live blocks */
-  uint64_t reserved;    /* bytes held from the device */
-  uint64_t peak;        /* highest `allocated` since process start */
-  uint64_t busy_ns;     /* sum of kernel and copy times on the device, while recording */
-  uint64_t kernels;     /* launches, while recording */
+  uint64_t allocated; /* bytes in live blocks */
+  uint64_t reserved;  /* bytes held from the device */
+  uint64_t peak;      /* highest `allocated` since process start */
+  uint64_t busy_ns;   /* sum of kernel and copy times on the device, while recording */
+  uint64_t kernels;   /* launches, while recording */
   uint64_t live_views;
-  uint64_t total;       /* bytes of the device */
+  uint64_t total; /* bytes of the device */
   uint64_t spare;
 };
 
@@ -102,46 +102,46 @@ enum {
 };
 
 enum { /* tier */
-  RAL_TIER_NONE = 0,
-  RAL_TIER_NATIVE = 1,
-  RAL_TIER_JIT = 2,
-  RAL_TIER_REFERENCE = 3,
-  RAL_TIER_CPU = 4,
-  RAL_TIER_VIEW = 5
+       RAL_TIER_NONE = 0,
+       RAL_TIER_NATIVE = 1,
+       RAL_TIER_JIT = 2,
+       RAL_TIER_REFERENCE = 3,
+       RAL_TIER_CPU = 4,
+       RAL_TIER_VIEW = 5
 };
 
 /* Bits of flags. */
-#define RAL_TRACE_BACKWARD 0x1u    /* ran inside a backward node */
-#define RAL_TRACE_HOST 0x2u        /* ran on the host (tiers reference and cpu, host copies) */
-#define RAL_TRACE_USER_RANGE 0x4u  /* an OP that is a torch.profiler.record_function range */
-#define RAL_TRACE_SNAPSHOT 0x8u    /* an ALLOC or VIEW older than the moment recording began */
-#define RAL_TRACE_FAILED 0x10u     /* raised an error */
+#define RAL_TRACE_BACKWARD 0x1u        /* ran inside a backward node */
+#define RAL_TRACE_HOST 0x2u            /* ran on the host (tiers reference and cpu, host copies) */
+#define RAL_TRACE_USER_RANGE 0x4u      /* an OP that is a torch.profiler.record_function range */
+#define RAL_TRACE_SNAPSHOT 0x8u        /* an ALLOC or VIEW older than the moment recording began */
+#define RAL_TRACE_FAILED 0x10u         /* raised an error */
 #define RAL_TRACE_NO_DEVICE_TIME 0x20u /* the driver gave no times; these are the host's around the launch */
 
 struct ral_trace_record {
-  uint64_t sequence;        /* record's number in its segment + 1; 0 while being written */
+  uint64_t sequence; /* record's number in its segment + 1; 0 while being written */
   int64_t begin_ns;
   int64_t end_ns;
-  int64_t queued_ns;        /* KERNEL, COPY on a device: when the host enqueued it */
-  uint64_t bytes;           /* ALLOC, FREE, VIEW, COPY: size. KERNEL: bytes read and written */
-  uint64_t copied;          /* KERNEL: bytes copied between host and device for this tier's sake. VIEW: byte offset */
-  uint64_t buffer;          /* ALLOC, FREE, VIEW: id, unique in the process. KERNEL: first output's id */
-  uint64_t aux64;           /* VIEW: parent buffer id. KERNEL: first input's buffer id */
-  uint64_t correlation;     /* OP: own id. Others: id of the OP that caused them; 0 none */
-  int64_t sequence_number;  /* autograd; -1 none. A backward op bears its forward op's number */
-  uint32_t name;            /* string ids */
+  int64_t queued_ns;       /* KERNEL, COPY on a device: when the host enqueued it */
+  uint64_t bytes;          /* ALLOC, FREE, VIEW, COPY: size. KERNEL: bytes read and written */
+  uint64_t copied;         /* KERNEL: bytes copied between host and device for this tier's sake. VIEW: byte offset */
+  uint64_t buffer;         /* ALLOC, FREE, VIEW: id, unique in the process. KERNEL: first output's id */
+  uint64_t aux64;          /* VIEW: parent buffer id. KERNEL: first input's buffer id */
+  uint64_t correlation;    /* OP: own id. Others: id of the OP that caused them; 0 none */
+  int64_t sequence_number; /* autograd; -1 none. A backward op bears its forward op's number */
+  uint32_t name;           /* string ids */
   uint32_t kernel;
-  uint32_t reason;          /* JSON object {tier: why it was passed over, ..., "ran": why it ran} */
-  uint32_t thread;          /* string "<tid> <name>" */
-  uint32_t location;        /* string "<source hash>:<line>": line of the running cell */
-  uint32_t inner_location;  /* innermost user line, possibly of an earlier cell */
-  uint32_t forward_location;/* backward: location of the forward op */
-  uint32_t stream;          /* stream id; 0 is a device's default stream */
-  int16_t device;           /* ral index; -1 none */
+  uint32_t reason;           /* JSON object {tier: why it was passed over, ..., "ran": why it ran} */
+  uint32_t thread;           /* string "<tid> <name>" */
+  uint32_t location;         /* string "<source hash>:<line>": line of the running cell */
+  uint32_t inner_location;   /* innermost user line, possibly of an earlier cell */
+  uint32_t forward_location; /* backward: location of the forward op */
+  uint32_t stream;           /* stream id; 0 is a device's default stream */
+  int16_t device;            /* ral index; -1 none */
   uint8_t kind;
   uint8_t tier;
   uint32_t flags;
-  uint32_t shapes;          /* string such as "[64, 1, 8, 8] float32, [16, 1, 3, 3] float32"; 0 unknown */
+  uint32_t shapes; /* string such as "[64, 1, 8, 8] float32, [16, 1, 3, 3] float32"; 0 unknown */
   uint32_t spare;
 };
 

@@ -89,56 +89,54 @@ using cl_context_callback = void (*)(const char*, const void*, size_t, void*);
 using cl_program_callback = void (*)(cl_program, void*);
 
 // X(place in the ICD dispatch table, name without "cl", result, parameters)
-#define RAL_CL_FUNCTIONS(X)                                                                                  \
-  X(0, GetPlatformIDs, cl_int, (cl_uint, cl_platform_id*, cl_uint*))                                         \
-  X(1, GetPlatformInfo, cl_int, (cl_platform_id, cl_uint, size_t, void*, size_t*))                           \
-  X(2, GetDeviceIDs, cl_int, (cl_platform_id, cl_bitfield, cl_uint, cl_device_id*, cl_uint*))                \
-  X(3, GetDeviceInfo, cl_int, (cl_device_id, cl_uint, size_t, void*, size_t*))                               \
-  X(4, CreateContext, cl_context,                                                                            \
-    (const intptr_t*, cl_uint, const cl_device_id*, cl_context_callback, void*, cl_int*))                    \
-  X(9, CreateCommandQueue, cl_command_queue, (cl_context, cl_device_id, cl_bitfield, cl_int*))               \
-  X(11, ReleaseCommandQueue, cl_int, (cl_command_queue))                                                     \
-  X(14, CreateBuffer, cl_mem, (cl_context, cl_bitfield, size_t, void*, cl_int*))                             \
-  X(18, ReleaseMemObject, cl_int, (cl_mem))                                                                  \
-  X(26, CreateProgramWithSource, cl_program, (cl_context, cl_uint, const char**, const size_t*, cl_int*))    \
-  X(27, CreateProgramWithBinary, cl_program,                                                                 \
-    (cl_context, cl_uint, const cl_device_id*, const size_t*, const unsigned char**, cl_int*, cl_int*))      \
-  X(29, ReleaseProgram, cl_int, (cl_program))                                                                \
-  X(30, BuildProgram, cl_int,                                                                                \
-    (cl_program, cl_uint, const cl_device_id*, const char*, cl_program_callback, void*))                     \
-  X(32, GetProgramInfo, cl_int, (cl_program, cl_uint, size_t, void*, size_t*))                               \
-  X(33, GetProgramBuildInfo, cl_int, (cl_program, cl_device_id, cl_uint, size_t, void*, size_t*))            \
-  X(34, CreateKernel, cl_kernel, (cl_program, const char*, cl_int*))                                         \
-  X(37, ReleaseKernel, cl_int, (cl_kernel))                                                                  \
-  X(38, SetKernelArg, cl_int, (cl_kernel, cl_uint, size_t, const void*))                                     \
-  X(41, WaitForEvents, cl_int, (cl_uint, const cl_event*))                                                   \
-  X(42, GetEventInfo, cl_int, (cl_event, cl_uint, size_t, void*, size_t*))                                   \
-  X(43, RetainEvent, cl_int, (cl_event))                                                                     \
-  X(44, ReleaseEvent, cl_int, (cl_event))                                                                    \
-  X(45, GetEventProfilingInfo, cl_int, (cl_event, cl_uint, size_t, void*, size_t*))                          \
-  X(46, Flush, cl_int, (cl_command_queue))                                                                   \
-  X(47, Finish, cl_int, (cl_command_queue))                                                                  \
-  X(48, EnqueueReadBuffer, cl_int,                                                                           \
-    (cl_command_queue, cl_mem, cl_bool, size_t, size_t, void*, cl_uint, const cl_event*, cl_event*))         \
-  X(49, EnqueueWriteBuffer, cl_int,                                                                          \
-    (cl_command_queue, cl_mem, cl_bool, size_t, size_t, const void*, cl_uint, const cl_event*, cl_event*))   \
-  X(50, EnqueueCopyBuffer, cl_int,                                                                           \
-    (cl_command_queue, cl_mem, cl_mem, size_t, size_t, size_t, cl_uint, const cl_event*, cl_event*))         \
-  X(59, EnqueueNDRangeKernel, cl_int,                                                                        \
-    (cl_command_queue, cl_kernel, cl_uint, const size_t*, const size_t*, const size_t*, cl_uint,             \
-     const cl_event*, cl_event*))                                                                            \
-  X(81, SetEventCallback, cl_int, (cl_event, cl_int, cl_event_callback, void*))                              \
-  X(84, CreateUserEvent, cl_event, (cl_context, cl_int*))                                                    \
-  X(85, SetUserEventStatus, cl_int, (cl_event, cl_int))                                                      \
-  X(105, EnqueueMarkerWithWaitList, cl_int, (cl_command_queue, cl_uint, const cl_event*, cl_event*))         \
-  X(106, EnqueueBarrierWithWaitList, cl_int, (cl_command_queue, cl_uint, const cl_event*, cl_event*))        \
-  X(123, CreateCommandQueueWithProperties, cl_command_queue,                                                 \
-    (cl_context, cl_device_id, const cl_ulong*, cl_int*))                                                    \
-  X(126, SVMAlloc, void*, (cl_context, cl_bitfield, size_t, cl_uint))                                        \
-  X(127, SVMFree, void, (cl_context, void*))                                                                 \
-  X(129, EnqueueSVMMemcpy, cl_int,                                                                           \
-    (cl_command_queue, cl_bool, void*, const void*, size_t, cl_uint, const cl_event*, cl_event*))            \
-  X(134, SetKernelArgSVMPointer, cl_int, (cl_kernel, cl_uint, const void*))                                  \
+#define RAL_CL_FUNCTIONS(X)                                                                                        \
+  X(0, GetPlatformIDs, cl_int, (cl_uint, cl_platform_id*, cl_uint*))                                               \
+  X(1, GetPlatformInfo, cl_int, (cl_platform_id, cl_uint, size_t, void*, size_t*))                                 \
+  X(2, GetDeviceIDs, cl_int, (cl_platform_id, cl_bitfield, cl_uint, cl_device_id*, cl_uint*))                      \
+  X(3, GetDeviceInfo, cl_int, (cl_device_id, cl_uint, size_t, void*, size_t*))                                     \
+  X(4, CreateContext, cl_context,                                                                                  \
+    (const intptr_t*, cl_uint, const cl_device_id*, cl_context_callback, void*, cl_int*))                          \
+  X(9, CreateCommandQueue, cl_command_queue, (cl_context, cl_device_id, cl_bitfield, cl_int*))                     \
+  X(11, ReleaseCommandQueue, cl_int, (cl_command_queue))                                                           \
+  X(14, CreateBuffer, cl_mem, (cl_context, cl_bitfield, size_t, void*, cl_int*))                                   \
+  X(18, ReleaseMemObject, cl_int, (cl_mem))                                                                        \
+  X(26, CreateProgramWithSource, cl_program, (cl_context, cl_uint, const char**, const size_t*, cl_int*))          \
+  X(27, CreateProgramWithBinary, cl_program,                                                                       \
+    (cl_context, cl_uint, const cl_device_id*, const size_t*, const unsigned char**, cl_int*, cl_int*))            \
+  X(29, ReleaseProgram, cl_int, (cl_program))                                                                      \
+  X(30, BuildProgram, cl_int, (cl_program, cl_uint, const cl_device_id*, const char*, cl_program_callback, void*)) \
+  X(32, GetProgramInfo, cl_int, (cl_program, cl_uint, size_t, void*, size_t*))                                     \
+  X(33, GetProgramBuildInfo, cl_int, (cl_program, cl_device_id, cl_uint, size_t, void*, size_t*))                  \
+  X(34, CreateKernel, cl_kernel, (cl_program, const char*, cl_int*))                                               \
+  X(37, ReleaseKernel, cl_int, (cl_kernel))                                                                        \
+  X(38, SetKernelArg, cl_int, (cl_kernel, cl_uint, size_t, const void*))                                           \
+  X(41, WaitForEvents, cl_int, (cl_uint, const cl_event*))                                                         \
+  X(42, GetEventInfo, cl_int, (cl_event, cl_uint, size_t, void*, size_t*))                                         \
+  X(43, RetainEvent, cl_int, (cl_event))                                                                           \
+  X(44, ReleaseEvent, cl_int, (cl_event))                                                                          \
+  X(45, GetEventProfilingInfo, cl_int, (cl_event, cl_uint, size_t, void*, size_t*))                                \
+  X(46, Flush, cl_int, (cl_command_queue))                                                                         \
+  X(47, Finish, cl_int, (cl_command_queue))                                                                        \
+  X(48, EnqueueReadBuffer, cl_int,                                                                                 \
+    (cl_command_queue, cl_mem, cl_bool, size_t, size_t, void*, cl_uint, const cl_event*, cl_event*))               \
+  X(49, EnqueueWriteBuffer, cl_int,                                                                                \
+    (cl_command_queue, cl_mem, cl_bool, size_t, size_t, const void*, cl_uint, const cl_event*, cl_event*))         \
+  X(50, EnqueueCopyBuffer, cl_int,                                                                                 \
+    (cl_command_queue, cl_mem, cl_mem, size_t, size_t, size_t, cl_uint, const cl_event*, cl_event*))               \
+  X(59, EnqueueNDRangeKernel, cl_int,                                                                              \
+    (cl_command_queue, cl_kernel, cl_uint, const size_t*, const size_t*, const size_t*, cl_uint, const cl_event*,  \
+     cl_event*))                                                                                                   \
+  X(81, SetEventCallback, cl_int, (cl_event, cl_int, cl_event_callback, void*))                                    \
+  X(84, CreateUserEvent, cl_event, (cl_context, cl_int*))                                                          \
+  X(85, SetUserEventStatus, cl_int, (cl_event, cl_int))                                                            \
+  X(105, EnqueueMarkerWithWaitList, cl_int, (cl_command_queue, cl_uint, const cl_event*, cl_event*))               \
+  X(106, EnqueueBarrierWithWaitList, cl_int, (cl_command_queue, cl_uint, const cl_event*, cl_event*))              \
+  X(123, CreateCommandQueueWithProperties, cl_command_queue, (cl_context, cl_device_id, const cl_ulong*, cl_int*)) \
+  X(126, SVMAlloc, void*, (cl_context, cl_bitfield, size_t, cl_uint))                                              \
+  X(127, SVMFree, void, (cl_context, void*))                                                                       \
+  X(129, EnqueueSVMMemcpy, cl_int,                                                                                 \
+    (cl_command_queue, cl_bool, void*, const void*, size_t, cl_uint, const cl_event*, cl_event*))                  \
+  X(134, SetKernelArgSVMPointer, cl_int, (cl_kernel, cl_uint, const void*))                                        \
   X(140, GetDeviceAndHostTimer, cl_int, (cl_device_id, cl_ulong*, cl_ulong*))
 
 namespace ralcl {

@@ -15,11 +15,11 @@ namespace {
 
 // Fill a table by symbol name. False, with the name in `missing`, where a mandatory function is absent.
 bool fill_by_name(void* library, Api& api, std::string& missing) {
-#define X(place, name, result, parameters)                                             \
-  api.name = reinterpret_cast<decltype(api.name)>(dlsym(library, "cl" #name));         \
-  if (!api.name && place < kFirstOptionalPlace) {                                      \
-    missing = "cl" #name;                                                              \
-    return false;                                                                      \
+#define X(place, name, result, parameters)                                     \
+  api.name = reinterpret_cast<decltype(api.name)>(dlsym(library, "cl" #name)); \
+  if (!api.name && place < kFirstOptionalPlace) {                              \
+    missing = "cl" #name;                                                      \
+    return false;                                                              \
   }
   RAL_CL_FUNCTIONS(X)
 #undef X
@@ -29,9 +29,8 @@ bool fill_by_name(void* library, Api& api, std::string& missing) {
 // Fill a table from the dispatch table that every object of an ICD driver begins with a pointer to.
 // `optional` says whether the driver is OpenCL 2.1 or later, so that the table is that long.
 void fill_by_place(void* const* dispatch, bool optional, Api& api) {
-#define X(place, name, result, parameters)                            \
-  if (place < kFirstOptionalPlace || optional)                        \
-    api.name = reinterpret_cast<decltype(api.name)>(dispatch[place]);
+#define X(place, name, result, parameters) \
+  if (place < kFirstOptionalPlace || optional) api.name = reinterpret_cast<decltype(api.name)>(dispatch[place]);
   RAL_CL_FUNCTIONS(X)
 #undef X
 }

@@ -9,7 +9,7 @@
 namespace ralcl {
 
 struct Platform {
-  const Api* api;     // how its objects are called; lives until the process ends
+  const Api* api;  // how its objects are called; lives until the process ends
   cl_platform_id id;
 };
 

@@ -38,7 +38,8 @@ ral_status binary(int32_t, ral_module module, void* buffer, uint64_t* bytes) {
     std::string data;
     const ral_status status = program_binary(*module->device, module->program, data);
     if (status != RAL_SUCCESS) return status;
-    if (buffer && *bytes < data.size()) return fail(RAL_ERROR_INVALID_ARGUMENT, "the buffer is too small for the binary");
+    if (buffer && *bytes < data.size())
+      return fail(RAL_ERROR_INVALID_ARGUMENT, "the buffer is too small for the binary");
     if (buffer) std::memcpy(buffer, data.data(), data.size());
     *bytes = data.size();
     return RAL_SUCCESS;
@@ -73,27 +74,23 @@ cl_int set_argument(Device& device, cl_kernel kernel, cl_uint& place, const ral_
   switch (arg.kind) {
     case RAL_ARG_BUFFER: {
       void* handle = arg.u.buffer.handle;
-      cl_int code = device.svm && handle ? device.cl->SetKernelArgSVMPointer(kernel, place, handle)
-                                         : device.cl->SetKernelArg(kernel, place, sizeof(cl_mem), handle ? &handle : nullptr);
+      cl_int code = device.svm && handle
+                        ? device.cl->SetKernelArgSVMPointer(kernel, place, handle)
+                        : device.cl->SetKernelArg(kernel, place, sizeof(cl_mem), handle ? &handle : nullptr);
       ++place;
       if (code != CL_SUCCESS) return code;
       return device.cl->SetKernelArg(kernel, place++, sizeof(cl_ulong), &arg.u.buffer.byte_offset);
     }
-    case RAL_ARG_INT32:
-      return device.cl->SetKernelArg(kernel, place++, sizeof arg.u.i32, &arg.u.i32);
-    case RAL_ARG_INT64:
-      return device.cl->SetKernelArg(kernel, place++, sizeof arg.u.i64, &arg.u.i64);
-    case RAL_ARG_FLOAT32:
-      return device.cl->SetKernelArg(kernel, place++, sizeof arg.u.f32, &arg.u.f32);
-    case RAL_ARG_FLOAT64:
-      return device.cl->SetKernelArg(kernel, place++, sizeof arg.u.f64, &arg.u.f64);
-    default:
-      return CL_INVALID_VALUE;
+    case RAL_ARG_INT32: return device.cl->SetKernelArg(kernel, place++, sizeof arg.u.i32, &arg.u.i32);
+    case RAL_ARG_INT64: return device.cl->SetKernelArg(kernel, place++, sizeof arg.u.i64, &arg.u.i64);
+    case RAL_ARG_FLOAT32: return device.cl->SetKernelArg(kernel, place++, sizeof arg.u.f32, &arg.u.f32);
+    case RAL_ARG_FLOAT64: return device.cl->SetKernelArg(kernel, place++, sizeof arg.u.f64, &arg.u.f64);
+    default: return CL_INVALID_VALUE;
   }
 }
 
-ral_status launch(int32_t index, ral_kernel handle, ral_stream stream, const uint64_t global[3], const uint64_t local[3], const ral_arg* args,
-                  uint32_t arg_count, ral_event* done) {
+ral_status launch(int32_t index, ral_kernel handle, ral_stream stream, const uint64_t global[3],
+                  const uint64_t local[3], const ral_arg* args, uint32_t arg_count, ral_event* done) {
   return guarded([&]() -> ral_status {
     Device* device = find_device(index);
     if (!device || !handle || !global || (arg_count > 0 && !args)) return RAL_ERROR_INVALID_ARGUMENT;
@@ -115,10 +112,12 @@ ral_status launch(int32_t index, ral_kernel handle, ral_stream stream, const uin
       cl_uint place = 0;
       for (uint32_t i = 0; i < arg_count; ++i) {
         const cl_int code = set_argument(*device, kernel->handle, place, args[i]);
-        if (code != CL_SUCCESS) return fail(RAL_ERROR_LAUNCH, kernel->name + ": argument " + std::to_string(i) + " refused, OpenCL error " + std::to_string(code));
+        if (code != CL_SUCCESS)
+          return fail(RAL_ERROR_LAUNCH, kernel->name + ": argument " + std::to_string(i) + " refused, OpenCL error " +
+                                            std::to_string(code));
       }
-      const cl_int code = device->cl->EnqueueNDRangeKernel(queue, kernel->handle, 3, nullptr, sizes, chosen ? groups : nullptr, 0, nullptr,
-                                                           done ? &event : nullptr);
+      const cl_int code = device->cl->EnqueueNDRangeKernel(
+          queue, kernel->handle, 3, nullptr, sizes, chosen ? groups : nullptr, 0, nullptr, done ? &event : nullptr);
       if (code != CL_SUCCESS) return fail_cl(code, kernel->name.c_str(), RAL_ERROR_LAUNCH);
     }
     device->cl->Flush(queue);
@@ -136,6 +135,7 @@ ral_status release(int32_t, ral_module module) {
 
 }  // namespace
 
-const ral_compile_table kCompileTable = {sizeof(ral_compile_table), "opencl-c", compile, binary, load, get_kernel, launch, release};
+const ral_compile_table kCompileTable = {
+    sizeof(ral_compile_table), "opencl-c", compile, binary, load, get_kernel, launch, release};
 
 }  // namespace ralcl

@@ -105,16 +105,22 @@ void describe(Device& device, const std::string& platform, const std::string& pl
   device.fp64 = contains(extensions, "cl_khr_fp64");
   device.priorities = contains(extensions, "cl_khr_priority_hints");
   device.cpu = info.kind == RAL_DEVICE_CPU;
-  if (!device_value<cl_bool>(device, CL_DEVICE_COMPILER_AVAILABLE)) device.no_compiler = "this OpenCL driver has no compiler";
+  if (!device_value<cl_bool>(device, CL_DEVICE_COMPILER_AVAILABLE))
+    device.no_compiler = "this OpenCL driver has no compiler";
   if (maker == "PoCL" && !ensure_linker())
-    device.no_compiler = "PoCL builds kernels with the linker ld, which is not installed (Debian and Ubuntu: apt install binutils)";
-  device.correct_divide = device_value<cl_bitfield>(device, CL_DEVICE_SINGLE_FP_CONFIG) & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT;
-  device.float_lanes = std::clamp<uint32_t>(device_value<cl_uint>(device, CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT), 1, 16);
+    device.no_compiler =
+        "PoCL builds kernels with the linker ld, which is not installed (Debian and Ubuntu: apt install binutils)";
+  device.correct_divide =
+      device_value<cl_bitfield>(device, CL_DEVICE_SINGLE_FP_CONFIG) & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT;
+  // PoCL before 3.1 brings an LLVM whose 64-byte vectors take minutes to build, or end the process.
+  const bool wide = device_value<cl_uint>(device, CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT) >= 16;
+  device.vector_bytes = wide && !(maker == "PoCL" && std::atof(version.c_str()) < 3.1) ? 64 : 32;
   device.max_group = std::max<size_t>(1, device_value<size_t>(device, CL_DEVICE_MAX_WORK_GROUP_SIZE));
   device.group = std::min<size_t>(device.max_group, device.cpu ? 1024 : 256);
   info.flags = (device.svm ? RAL_DEVICE_HOST_VISIBLE : 0) | (device.fp64 ? RAL_DEVICE_FP64 : 0) |
                (contains(extensions, "cl_khr_fp16") ? RAL_DEVICE_FP16 : 0);
-  device.identity = std::string(info.name) + "|" + platform + "|" + device_text(device, CL_DEVICE_VERSION) + "|" + version;
+  device.identity =
+      std::string(info.name) + "|" + platform + "|" + device_text(device, CL_DEVICE_VERSION) + "|" + version;
 }
 
 // Context and default queue. False, with a warning logged, where the driver refuses.
@@ -122,7 +128,8 @@ bool open(Device& device) {
   cl_int code = CL_SUCCESS;
   device.context = device.cl->CreateContext(nullptr, 1, &device.id, nullptr, nullptr, &code);
   if (code != CL_SUCCESS) {
-    log(RAL_LOG_WARNING, std::string("opencl: device ") + device.info.name + " left out: clCreateContext failed with " + std::to_string(code));
+    log(RAL_LOG_WARNING, std::string("opencl: device ") + device.info.name + " left out: clCreateContext failed with " +
+                             std::to_string(code));
     return false;
   }
   if (!device.no_compiler.empty())
@@ -205,7 +212,8 @@ int32_t device_count() { return static_cast<int32_t>(devices().size()); }
 
 Device* find_device(int32_t index) {
   if (index >= 0 && index < device_count()) return devices()[static_cast<size_t>(index)].get();
-  fail(RAL_ERROR_INVALID_ARGUMENT, "no OpenCL device " + std::to_string(index) + " (there are " + std::to_string(device_count()) + ")");
+  fail(RAL_ERROR_INVALID_ARGUMENT,
+       "no OpenCL device " + std::to_string(index) + " (there are " + std::to_string(device_count()) + ")");
   return nullptr;
 }
 
@@ -220,14 +228,10 @@ ral_status fail_cl(cl_int code, const char* call, ral_status otherwise) {
     case CL_MEM_OBJECT_ALLOCATION_FAILURE:
     case CL_OUT_OF_RESOURCES:
     case CL_OUT_OF_HOST_MEMORY:
-    case CL_INVALID_BUFFER_SIZE:
-      return RAL_ERROR_OUT_OF_MEMORY;
-    case CL_DEVICE_NOT_AVAILABLE:
-      return RAL_ERROR_DEVICE_LOST;
-    case CL_INVALID_MEM_OBJECT:
-      return RAL_ERROR_INVALID_POINTER;
-    default:
-      return otherwise;
+    case CL_INVALID_BUFFER_SIZE: return RAL_ERROR_OUT_OF_MEMORY;
+    case CL_DEVICE_NOT_AVAILABLE: return RAL_ERROR_DEVICE_LOST;
+    case CL_INVALID_MEM_OBJECT: return RAL_ERROR_INVALID_POINTER;
+    default: return otherwise;
   }
 }
 

@@ -16,7 +16,7 @@ namespace ralcl {
 // One allocation that malloc or import_host gave out.
 struct Allocation {
   uint64_t bytes;
-  cl_mem buffer;      // null for SVM
+  cl_mem buffer;  // null for SVM
   bool imported;
 };
 
@@ -41,18 +41,18 @@ struct Device {
   bool profiling = true;
   bool correct_divide = false;
   bool fp64 = false;
-  std::string no_compiler;   // why kernels cannot be built; "" where they can
+  std::string no_compiler;  // why kernels cannot be built; "" where they can
   bool priorities = false;
   bool cpu = false;
-  uint32_t float_lanes = 8;  // native float vector width, 1..16
+  uint32_t vector_bytes = 32;  // width of the vectors that kernels are written with
   size_t max_group = 256;
-  size_t group = 256;        // work-items in a group of data-parallel kernels
-  std::string identity;      // device, driver and version: part of a binary's cache key
+  size_t group = 256;    // work-items in a group of data-parallel kernels
+  std::string identity;  // device, driver and version: part of a binary's cache key
   std::mutex memory_mutex;
   std::unordered_map<void*, Allocation> allocations;
   std::mutex queues_mutex;
   cl_command_queue side_queue = nullptr;  // for completing builds; made on first need
-  std::vector<cl_command_queue> queues;  // created by streams, live
+  std::vector<cl_command_queue> queues;   // created by streams, live
   Clock clock;
 };
 

@@ -21,8 +21,8 @@ enum Domain : uint8_t { kAny, kFloats, kIntegers };
 struct Op {
   uint8_t arity;  // schema arguments that matter; later ones are ignored
   Rule rule;
-  Domain domain;     // of the compute type
-  uint8_t skip;      // bit i: argument i is not read
+  Domain domain;          // of the compute type
+  uint8_t skip;           // bit i: argument i is not read
   bool exponent = false;  // argument 1 is an exponent: common ones need no pow()
 };
 
@@ -137,8 +137,8 @@ const std::unordered_map<std::string, Op>& ops() {
 }
 
 constexpr uint32_t kMaxArity = 6;
-constexpr int64_t kShortRow = 4;        // rows shorter than this go by flat index
-constexpr int64_t kPiece = 4096;        // elements of one work-item of a CPU
+constexpr int64_t kShortRow = 4;         // rows shorter than this go by flat index
+constexpr int64_t kPiece = 4096;         // elements of one work-item of a CPU
 constexpr int64_t kStridedLength = 128;  // of a row where an operand is strided along it: such a piece,
 constexpr int64_t kStridedRows = 16;     // so many rows high, reads whole cache lines
 constexpr int kWayShift = 46;            // place in the key of the innermost strides' forms
@@ -153,9 +153,9 @@ struct Operands {
   ral_dtype out_type = -1;
   ral_dtype in_type = -1;  // of a cast; raw bits where nothing is converted
   ral_dtype compute = -1;
-  ral_dtype common = -1;   // of kCommon
-  uint64_t mode = 0;       // a string argument, or a special exponent
-  bool raw = false;        // a copy without conversion
+  ral_dtype common = -1;  // of kCommon
+  uint64_t mode = 0;      // a string argument, or a special exponent
+  bool raw = false;       // a copy without conversion
 };
 
 int category(ral_dtype type) { return type == RAL_BOOL ? 0 : is_float(type) ? 2 : 1; }
@@ -218,20 +218,17 @@ uint64_t exponent_mode(double exponent) {
   return 0;
 }
 
-ral_status unsupported(const Call& call, const std::string& why) { return fail(RAL_ERROR_UNSUPPORTED, call.kernel.name + ": " + why); }
+ral_status unsupported(const Call& call, const std::string& why) {
+  return fail(RAL_ERROR_UNSUPPORTED, call.kernel.name + ": " + why);
+}
 
 ral_dtype raw_type(ral_dtype type) {
   switch (item_size(type)) {
-    case 1:
-      return RAL_UINT8;
-    case 2:
-      return RAL_INT16;
-    case 4:
-      return RAL_INT32;
-    case 8:
-      return RAL_INT64;
-    default:
-      return -1;
+    case 1: return RAL_UINT8;
+    case 2: return RAL_INT16;
+    case 4: return RAL_INT32;
+    case 8: return RAL_INT64;
+    default: return -1;
   }
 }
 
@@ -270,12 +267,14 @@ ral_status classify(const Call& call, Operands& o) {
   }
   o.common = o.op.rule == kCommon ? common_type(call, o.op) : -1;
   const ral_dtype base = o.op.rule == kOutput ? o.out_type : o.op.rule == kCommon ? o.common : o.in_type;
-  if (base < 0 || !usable(call.device, base) || !usable(call.device, o.out_type)) return unsupported(call, "a data type that this device cannot compute");
+  if (base < 0 || !usable(call.device, base) || !usable(call.device, o.out_type))
+    return unsupported(call, "a data type that this device cannot compute");
   o.compute = compute_type(base);
   for (uint32_t i = 0; i < o.op.arity && o.compute == RAL_INT32; ++i)
     if (o.tensors[i] && o.slots[i] == RAL_INT64) o.compute = RAL_INT64;  // an in-place call with a narrower result
   for (uint32_t i = 0; i < o.op.arity; ++i)
-    if (o.tensors[i] && !usable(call.device, static_cast<ral_dtype>(o.slots[i]))) return unsupported(call, "a data type that this device cannot load");
+    if (o.tensors[i] && !usable(call.device, static_cast<ral_dtype>(o.slots[i])))
+      return unsupported(call, "a data type that this device cannot load");
   if (o.op.domain == kFloats && !is_float(o.compute)) return unsupported(call, "not for integers");
   if (o.op.domain == kIntegers && is_float(o.compute)) return unsupported(call, "not for floating point");
   return RAL_SUCCESS;
@@ -311,7 +310,8 @@ ral_status lay_out(const Call& call, const Operands& o, Layout& layout) {
   for (uint32_t i = 0; i < o.op.arity; ++i) {
     if (!o.tensors[i]) continue;
     if (operand == kMaxOperands) return unsupported(call, "too many tensors");
-    if (!broadcast_strides(*o.tensors[i], out, layout.stride[operand++])) return unsupported(call, "shapes do not broadcast to the output's");
+    if (!broadcast_strides(*o.tensors[i], out, layout.stride[operand++]))
+      return unsupported(call, "shapes do not broadcast to the output's");
   }
   sort_by_first(layout, operand);
   coalesce(layout, operand);
@@ -386,7 +386,10 @@ ral_status plan(const Call& call, Plan& plan) {
   const int64_t rows = count / inner;
   const int64_t length = std::min(inner, strided ? kStridedLength : kPiece);
   const int64_t height = std::min(rows, strided ? kStridedRows : std::max<int64_t>(1, kPiece / length));
-  plan.begin("elementwise_rows", divide_up(static_cast<size_t>(rows), static_cast<size_t>(height)) * divide_up(static_cast<size_t>(inner), static_cast<size_t>(length)), 1);
+  plan.begin("elementwise_rows",
+             divide_up(static_cast<size_t>(rows), static_cast<size_t>(height)) *
+                 divide_up(static_cast<size_t>(inner), static_cast<size_t>(length)),
+             1);
   add_operands(call, o, plan);
   plan.value(rows);
   plan.value(length);
@@ -415,9 +418,15 @@ void preamble(const Call& call, const Plan& plan, std::string& out) {
     const bool tensor = i < o.op.arity && o.tensors[i];
     const bool scalar = i < o.op.arity && o.slots[i] == kScalar;
     define(out, "HAS_" + n, tensor || scalar ? "1" : "0");
-    define(out, "PARAM_" + n, tensor ? "__global const char* p" + n + ", ulong o" + n + "," : scalar ? "T s" + n + "," : "");
-    define(out, "VALUE_" + n + "(i)", tensor ? "(T)LOAD(" + std::string(short_name(static_cast<ral_dtype>(o.slots[i]))) + ", p" + n + " + o" + n + ", i)"
-                                             : scalar ? "s" + n : "(T)0");
+    define(out, "PARAM_" + n,
+           tensor   ? "__global const char* p" + n + ", ulong o" + n + ","
+           : scalar ? "T s" + n + ","
+                    : "");
+    define(out, "VALUE_" + n + "(i)",
+           tensor ? "(T)LOAD(" + std::string(short_name(static_cast<ral_dtype>(o.slots[i]))) + ", p" + n + " + o" + n +
+                        ", i)"
+           : scalar ? "s" + n
+                    : "(T)0");
     define(out, "STRIDE_" + n + "(d)", tensor ? "lay.stride[" + std::to_string(operand) + "][d]" : "0");
     define(out, "INNER_" + n, tensor ? inner_stride(plan, operand) : "0");
     operand += tensor;
@@ -426,11 +435,11 @@ void preamble(const Call& call, const Plan& plan, std::string& out) {
 
 }  // namespace
 
-extern const Family kElementwise = {"elementwise.cl",
-                                    [](const std::string& symbol) -> const void* {
-                                      auto found = ops().find(symbol);
-                                      return found == ops().end() ? nullptr : &found->second;
-                                    },
-                                    plan, preamble};
+const Family kElementwise = {"elementwise.cl",
+                             [](const std::string& symbol) -> const void* {
+                               auto found = ops().find(symbol);
+                               return found == ops().end() ? nullptr : &found->second;
+                             },
+                             plan, preamble};
 
 }  // namespace ralcl

@@ -64,7 +64,10 @@ ELEMENTWISE: dict[str, tuple[list[str], list[str]]] = {
     **{name: ([f"{name}.Tensor", f"{name}.Scalar"], ALL) for name in "eq ne lt le gt ge".split()},
     **{name: ([name], ALL) for name in "logical_and logical_or logical_xor logical_not isnan isinf".split()},
     "signbit": (["signbit"], FLOATS),
-    **{name: ([f"{name}.Tensor", f"{name}.Scalar"], BITS) for name in "bitwise_and bitwise_or bitwise_xor".split()},
+    **{
+        name: ([f"{name}.Tensor", f"{name}.Scalar"], BITS)
+        for name in "bitwise_and bitwise_or bitwise_xor".split()
+    },
     "bitwise_not": (["bitwise_not"], BITS),
     "threshold_backward": (["threshold_backward"], [*INTS, *FLOATS]),
     **{
@@ -123,7 +126,12 @@ OTHERS: list[tuple[str, str, list[str], list[str], int, int, bool]] = [
 
 
 def entry(
-    op: str, file: str, symbol: str, dtypes: list[str], ranks: tuple[int, int] = (0, 8), contiguous: bool = False
+    op: str,
+    file: str,
+    symbol: str,
+    dtypes: list[str],
+    ranks: tuple[int, int] = (0, 8),
+    contiguous: bool = False,
 ) -> dict[str, object]:
     """One manifest entry."""
     return {
@@ -142,12 +150,18 @@ def entry(
 def manifest() -> str:
     """The manifest's text: a list of entries under "kernels"."""
     entries = [
-        entry(op, "elementwise.cl", symbol, dtypes) for symbol, (names, dtypes) in ELEMENTWISE.items() for op in names
+        entry(op, "elementwise.cl", symbol, dtypes)
+        for symbol, (names, dtypes) in ELEMENTWISE.items()
+        for op in names
     ]
     for file, symbol, names, dtypes, low, high, contiguous in OTHERS:
         entries += [entry(op, file, symbol, dtypes, (low, high), contiguous) for op in names]
     lines = ",\n".join("    " + json.dumps(item) for item in entries)
-    return '{\n  "manifest_version": 1,\n  "vendor": "opencl",\n  "version": "0.9.0",\n  "kernels": [\n' + lines + "\n  ]\n}\n"
+    return (
+        '{\n  "manifest_version": 1,\n  "vendor": "opencl",\n  "version": "0.9.0",\n  "kernels": [\n'
+        + lines
+        + "\n  ]\n}\n"
+    )
 
 
 def main() -> int:

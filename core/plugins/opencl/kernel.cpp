@@ -37,7 +37,8 @@ bool includes_math(const Family& family) { return &family == &kElementwise || &f
 
 bool assemble(const ManifestKernel& kernel, const Call& call, const Plan& plan, const char* name, std::string& source) {
   std::string common, math, body;
-  if (!read_file(kernel.folder + "/common.cl", common) || !read_file(kernel.folder + "/" + kernel.family->file, body)) return false;
+  if (!read_file(kernel.folder + "/common.cl", common) || !read_file(kernel.folder + "/" + kernel.family->file, body))
+    return false;
   kernel.family->preamble(call, plan, source);
   define(source, "EXPRESSION", "E_" + kernel.symbol);
   define(source, "OP_" + kernel.symbol, "1");
@@ -47,7 +48,8 @@ bool assemble(const ManifestKernel& kernel, const Call& call, const Plan& plan, 
     if (!read_file(kernel.folder + "/math.cl", math)) return false;
     source += "#define F float\n#define I int\n#define F_SUFFIX 1\n" + math + "#undef F\n#undef I\n#undef F_SUFFIX\n";
     if (kernel.family == &kSoftmax)
-      source += "#define F float16\n#define I int16\n#define F_SUFFIX 16\n" + math + "#undef F\n#undef I\n#undef F_SUFFIX\n";
+      source += "#define F JOIN(float, LANES)\n#define I JOIN(int, LANES)\n#define F_SUFFIX v\n" + math +
+                "#undef F\n#undef I\n#undef F_SUFFIX\n";
   }
   source += body;
   return true;
@@ -58,7 +60,8 @@ ral_status build(ManifestKernel& kernel, const Call& call, const Plan& plan, con
   if (!assemble(kernel, call, plan, name, source))
     return fail(RAL_ERROR_COMPILE, kernel.name + ": cannot read the kernel sources in " + kernel.folder);
   Device& device = *kernel.device;
-  const ral_status status = build_program(kernel.index, device, source, build_options(device), kernel.name.c_str(), &variant.program);
+  const ral_status status =
+      build_program(kernel.index, device, source, build_options(device), kernel.name.c_str(), &variant.program);
   if (status != RAL_SUCCESS) return status;
   cl_int code = CL_SUCCESS;
   variant.handle = device.cl->CreateKernel(variant.program, name, &code);
@@ -112,28 +115,32 @@ cl_int set_arguments(Device& device, cl_kernel kernel, const Plan& plan, const S
     const Argument& argument = plan.argument(step.first_argument + i);
     cl_int code = CL_SUCCESS;
     if (argument.is_buffer) code = set_buffer(device, kernel, place++, dry ? nullptr : argument.handle);
-    if (code == CL_SUCCESS) code = device.cl->SetKernelArg(kernel, place++, argument.size, dry ? zeros : plan.bytes(argument));
+    if (code == CL_SUCCESS)
+      code = device.cl->SetKernelArg(kernel, place++, argument.size, dry ? zeros : plan.bytes(argument));
     if (code != CL_SUCCESS) return code;
   }
   return CL_SUCCESS;
 }
 
-ral_status enqueue(Device& device, Variant& variant, const Plan& plan, const Step& step, cl_command_queue queue, bool dry, cl_event* event) {
+ral_status enqueue(Device& device, Variant& variant, const Plan& plan, const Step& step, cl_command_queue queue,
+                   bool dry, cl_event* event) {
   std::lock_guard<std::mutex> lock(variant.launching);
   cl_int code = set_arguments(device, variant.handle, plan, step, dry);
   if (code != CL_SUCCESS) return fail_cl(code, "clSetKernelArg", RAL_ERROR_LAUNCH);
-  code = device.cl->EnqueueNDRangeKernel(queue, variant.handle, static_cast<cl_uint>(step.dims), nullptr, dry ? step.local : step.global, step.local,
-                                         0, nullptr, event);
+  code = device.cl->EnqueueNDRangeKernel(queue, variant.handle, static_cast<cl_uint>(step.dims), nullptr,
+                                         dry ? step.local : step.global, step.local, 0, nullptr, event);
   return code == CL_SUCCESS ? RAL_SUCCESS : fail_cl(code, step.kernel, RAL_ERROR_LAUNCH);
 }
 
 ral_status make_plan(const Call& call, Plan& plan) {
   ral_status status = call.kernel.family->plan(call, plan);
-  if (status == RAL_SUCCESS && plan.overflow) return fail(RAL_ERROR_UNSUPPORTED, call.kernel.name + ": too many operands");
+  if (status == RAL_SUCCESS && plan.overflow)
+    return fail(RAL_ERROR_UNSUPPORTED, call.kernel.name + ": too many operands");
   return status;
 }
 
-ral_status resolve(int32_t index, const char* op_name, const char* path, const char* symbol, const char* dialect, ral_kernel* out) {
+ral_status resolve(int32_t index, const char* op_name, const char* path, const char* symbol, const char* dialect,
+                   ral_kernel* out) {
   return guarded([&]() -> ral_status {
     Device* device = find_device(index);
     if (!device || !op_name || !path || !symbol || !out) return RAL_ERROR_INVALID_ARGUMENT;
@@ -181,7 +188,8 @@ cl_command_queue side_queue(Device& device) {
   return device.side_queue;
 }
 
-ral_status prepare(int32_t index, ral_kernel handle, const ral_value* args, uint32_t arg_count, const ral_value* outs, uint32_t out_count) {
+ral_status prepare(int32_t index, ral_kernel handle, const ral_value* args, uint32_t arg_count, const ral_value* outs,
+                   uint32_t out_count) {
   return guarded([&]() -> ral_status {
     ManifestKernel* kernel = entry_of(index, handle);
     if (!kernel) return RAL_ERROR_INVALID_ARGUMENT;
@@ -203,8 +211,8 @@ ral_status prepare(int32_t index, ral_kernel handle, const ral_value* args, uint
   });
 }
 
-ral_status workspace_size(int32_t index, ral_kernel handle, const ral_value* args, uint32_t arg_count, const ral_value* outs, uint32_t out_count,
-                          uint64_t* bytes) {
+ral_status workspace_size(int32_t index, ral_kernel handle, const ral_value* args, uint32_t arg_count,
+                          const ral_value* outs, uint32_t out_count, uint64_t* bytes) {
   return guarded([&]() -> ral_status {
     ManifestKernel* kernel = entry_of(index, handle);
     if (!kernel || !bytes) return RAL_ERROR_INVALID_ARGUMENT;
@@ -216,8 +224,8 @@ ral_status workspace_size(int32_t index, ral_kernel handle, const ral_value* arg
   });
 }
 
-ral_status launch(int32_t index, ral_kernel handle, ral_stream stream, const ral_value* args, uint32_t arg_count, const ral_value* outs,
-                  uint32_t out_count, const ral_tensor* workspace, ral_event* done) {
+ral_status launch(int32_t index, ral_kernel handle, ral_stream stream, const ral_value* args, uint32_t arg_count,
+                  const ral_value* outs, uint32_t out_count, const ral_tensor* workspace, ral_event* done) {
   return guarded([&]() -> ral_status {
     ManifestKernel* kernel = entry_of(index, handle);
     if (!kernel) return RAL_ERROR_INVALID_ARGUMENT;
@@ -248,6 +256,6 @@ ral_status launch(int32_t index, ral_kernel handle, ral_stream stream, const ral
 
 }  // namespace
 
-extern const ral_kernel_table kKernelTable = {sizeof(ral_kernel_table), resolve, prepare, workspace_size, launch};
+const ral_kernel_table kKernelTable = {sizeof(ral_kernel_table), resolve, prepare, workspace_size, launch};
 
 }  // namespace ralcl

@@ -11,15 +11,15 @@ namespace ralcl {
 namespace {
 
 struct Op {
-  bool adds;   // the first argument is D, and beta and alpha follow the matrices
-  int left;    // rank of A
-  int right;   // rank of B
+  bool adds;  // the first argument is D, and beta and alpha follow the matrices
+  int left;   // rank of A
+  int right;  // rank of B
 };
 
 const std::unordered_map<std::string, Op>& ops() {
   static const std::unordered_map<std::string, Op> table = {
-      {"mm", {false, 2, 2}},   {"bmm", {false, 3, 3}}, {"addmm", {true, 2, 2}}, {"baddbmm", {true, 3, 3}},
-      {"mv", {false, 2, 1}},   {"dot", {false, 1, 1}}, {"addmv", {true, 2, 1}},
+      {"mm", {false, 2, 2}}, {"bmm", {false, 3, 3}}, {"addmm", {true, 2, 2}}, {"baddbmm", {true, 3, 3}},
+      {"mv", {false, 2, 1}}, {"dot", {false, 1, 1}}, {"addmv", {true, 2, 1}},
   };
   return table;
 }
@@ -41,7 +41,9 @@ struct Product {
   int64_t alpha_whole = 1, beta_whole = 0;
 };
 
-ral_status unsupported(const Call& call, const std::string& why) { return fail(RAL_ERROR_UNSUPPORTED, call.kernel.name + ": " + why); }
+ral_status unsupported(const Call& call, const std::string& why) {
+  return fail(RAL_ERROR_UNSUPPORTED, call.kernel.name + ": " + why);
+}
 
 // Strides of a broadcast tensor over [batch, m, n].
 bool spread(const ral_tensor& tensor, int rank, const Product& p, Matrix& out) {
@@ -52,8 +54,10 @@ bool spread(const ral_tensor& tensor, int rank, const Product& p, Matrix& out) {
   const int last = rank == 1 ? 1 : 2;
   for (int i = 0; i < tensor.ndim; ++i) {
     const int at = last - i, d = tensor.ndim - 1 - i;
-    if (tensor.shape[d] == wanted[at]) strides[at] = tensor.shape[d] == 1 ? 0 : tensor.strides[d];
-    else if (tensor.shape[d] != 1) return false;
+    if (tensor.shape[d] == wanted[at])
+      strides[at] = tensor.shape[d] == 1 ? 0 : tensor.strides[d];
+    else if (tensor.shape[d] != 1)
+      return false;
   }
   out = {strides[0], strides[1], strides[2]};
   return true;
@@ -64,15 +68,18 @@ ral_status read_scalars(const Call& call, Product& p) {
   p.beta_whole = 1;
   const ral_value* beta = argument(call, 3);
   const ral_value* alpha = argument(call, 4);
-  if (beta && beta->tag != RAL_VALUE_NONE && !scalar_value(*beta, p.beta, p.beta_whole)) return unsupported(call, "a beta that is no number");
-  if (alpha && alpha->tag != RAL_VALUE_NONE && !scalar_value(*alpha, p.alpha, p.alpha_whole)) return unsupported(call, "an alpha that is no number");
+  if (beta && beta->tag != RAL_VALUE_NONE && !scalar_value(*beta, p.beta, p.beta_whole))
+    return unsupported(call, "a beta that is no number");
+  if (alpha && alpha->tag != RAL_VALUE_NONE && !scalar_value(*alpha, p.alpha, p.alpha_whole))
+    return unsupported(call, "an alpha that is no number");
   return RAL_SUCCESS;
 }
 
 ral_status read_product(const Call& call, Product& p) {
   const Op& op = *static_cast<const Op*>(call.kernel.op);
   const uint32_t first = op.adds ? 1 : 0;
-  if (call.out_count != 1 || !is_tensor(call.outs[0]) || call.arg_count < first + 2) return unsupported(call, "arguments that no kernel takes");
+  if (call.out_count != 1 || !is_tensor(call.outs[0]) || call.arg_count < first + 2)
+    return unsupported(call, "arguments that no kernel takes");
   for (uint32_t i = 0; i < first + 2; ++i)
     if (!is_tensor(call.args[i])) return unsupported(call, "arguments that no kernel takes");
   const ral_value& left = call.args[first];
@@ -80,7 +87,8 @@ ral_status read_product(const Call& call, Product& p) {
   p.left = left.u.tensor;
   p.right = right.u.tensor;
   const ral_dtype type = call.outs[0].dtype;
-  if (left.dtype != right.dtype || left.dtype != type || type == RAL_BOOL || !usable(call.device, type)) return unsupported(call, "mixed or unusable data types");
+  if (left.dtype != right.dtype || left.dtype != type || type == RAL_BOOL || !usable(call.device, type))
+    return unsupported(call, "mixed or unusable data types");
   const ral_tensor& a = *p.left;
   const ral_tensor& b = *p.right;
   if (a.ndim != op.left || b.ndim != op.right) return unsupported(call, "ranks that no kernel takes");
@@ -106,7 +114,8 @@ ral_status read_product(const Call& call, Product& p) {
   }
   const int rank = op.left == 3 ? 3 : op.right == 2 ? 2 : op.left == 2 ? 1 : 0;
   const ral_tensor& out = *call.outs[0].u.tensor;
-  if (out.ndim != rank || element_count(out) != p.batch * p.m * p.n || !spread(out, rank, p, p.out)) return unsupported(call, "the output's shape does not fit");
+  if (out.ndim != rank || element_count(out) != p.batch * p.m * p.n || !spread(out, rank, p, p.out))
+    return unsupported(call, "the output's shape does not fit");
   if (!op.adds) return RAL_SUCCESS;
   const ral_status status = read_scalars(call, p);
   if (status != RAL_SUCCESS) return status;
@@ -116,11 +125,10 @@ ral_status read_product(const Call& call, Product& p) {
   return spread(*call.args[0].u.tensor, rank, p, p.d) ? RAL_SUCCESS : unsupported(call, "shapes that do not broadcast");
 }
 
-// Tile of one work-item: rows, and vectors of 16 columns.
-void tile_of(const Device& device, ral_dtype compute, int64_t& rows, int64_t& vectors) {
-  const bool wide = device.float_lanes >= 16 && compute == RAL_FLOAT32;  // 32 registers of 16 floats
-  rows = wide ? 8 : 6;
-  vectors = wide ? 2 : 1;
+// Tile of one work-item: rows, and columns in vectors. 8 x 2 vectors fill 32 registers, 6 x 2 fill 16.
+void tile_of(const Device& device, int64_t& rows, int64_t& vectors) {
+  rows = device.vector_bytes == 64 ? 8 : 6;
+  vectors = 2;
 }
 
 struct Dimensions {
@@ -138,8 +146,8 @@ void finish_arguments(const Call& call, const Product& p, ral_dtype compute, Pla
 
 void plan_tiles(const Call& call, const Product& p, ral_dtype compute, Plan& plan) {
   int64_t rows = 0, vectors = 0;
-  tile_of(call.device, compute, rows, vectors);
-  const int64_t columns = vectors * 16;
+  tile_of(call.device, rows, vectors);
+  const int64_t columns = vectors * lanes_of(call.device, compute);
   const auto m_panels = static_cast<int64_t>(divide_up(static_cast<size_t>(p.m), static_cast<size_t>(rows)));
   const auto n_panels = static_cast<int64_t>(divide_up(static_cast<size_t>(p.n), static_cast<size_t>(columns)));
   const uint64_t size = item_size(compute);
@@ -158,10 +166,11 @@ void plan_tiles(const Call& call, const Product& p, ral_dtype compute, Plan& pla
   plan.value(dims);
   // Each work-item keeps one panel of B in its cache for several panels of A.
   const int64_t wanted = static_cast<int64_t>(call.device.info.compute_units) * 8;
-  const int64_t chunks = std::clamp<int64_t>(wanted / (n_panels * p.batch) + 1, divide_up(static_cast<size_t>(m_panels), 16), m_panels);
+  const int64_t chunks =
+      std::clamp<int64_t>(wanted / (n_panels * p.batch) + 1, divide_up(static_cast<size_t>(m_panels), 16), m_panels);
   const auto chunk = static_cast<int64_t>(divide_up(static_cast<size_t>(m_panels), static_cast<size_t>(chunks)));
-  plan.begin3("matmul_tiles", 3, divide_up(static_cast<size_t>(m_panels), static_cast<size_t>(chunk)), static_cast<size_t>(n_panels),
-              static_cast<size_t>(p.batch), 1);
+  plan.begin3("matmul_tiles", 3, divide_up(static_cast<size_t>(m_panels), static_cast<size_t>(chunk)),
+              static_cast<size_t>(n_panels), static_cast<size_t>(p.batch), 1);
   plan.scratch(call, 0);
   plan.scratch(call, a_bytes);
   finish_arguments(call, p, compute, plan);
@@ -182,7 +191,9 @@ ral_status plan(const Call& call, Plan& plan) {
     return RAL_SUCCESS;
   }
   const bool long_rows = results * p.k / 4096 < 4 * static_cast<int64_t>(call.device.info.compute_units);
-  const size_t local = !call.device.cpu || results >= 1024 ? std::min<size_t>(64, call.device.max_group) : long_rows ? 8 : 1;
+  const size_t local = !call.device.cpu || results >= 1024 ? std::min<size_t>(64, call.device.max_group)
+                       : long_rows                         ? 8
+                                                           : 1;
   plan.begin("matmul_direct", divide_up(static_cast<size_t>(results), local), local);
   plan.buffer(*p.left);
   plan.buffer(*p.right);
@@ -195,7 +206,7 @@ void preamble(const Call& call, const Plan&, std::string& out) {
   if (read_product(call, p) != RAL_SUCCESS) return;
   const ral_dtype compute = compute_type(call.outs[0].dtype);
   int64_t rows = 0, vectors = 0;
-  tile_of(call.device, compute, rows, vectors);
+  tile_of(call.device, rows, vectors);
   common_preamble(call.device, compute, out);
   define(out, "TYPE", short_name(call.outs[0].dtype));
   define(out, "TYPE_IS_T", compute == call.outs[0].dtype ? "1" : "0");
@@ -206,11 +217,11 @@ void preamble(const Call& call, const Plan&, std::string& out) {
 
 }  // namespace
 
-extern const Family kMatmul = {"matmul.cl",
-                               [](const std::string& symbol) -> const void* {
-                                 auto found = ops().find(symbol);
-                                 return found == ops().end() ? nullptr : &found->second;
-                               },
-                               plan, preamble};
+const Family kMatmul = {"matmul.cl",
+                        [](const std::string& symbol) -> const void* {
+                          auto found = ops().find(symbol);
+                          return found == ops().end() ? nullptr : &found->second;
+                        },
+                        plan, preamble};
 
 }  // namespace ralcl

@@ -8,7 +8,9 @@ namespace {
 
 const int kLayerNorm = 1;
 
-ral_status unsupported(const Call& call, const std::string& why) { return fail(RAL_ERROR_UNSUPPORTED, call.kernel.name + ": " + why); }
+ral_status unsupported(const Call& call, const std::string& why) {
+  return fail(RAL_ERROR_UNSUPPORTED, call.kernel.name + ": " + why);
+}
 
 const ral_value* optional_tensor(const Call& call, uint32_t i) {
   const ral_value* value = argument(call, i);
@@ -18,10 +20,12 @@ const ral_value* optional_tensor(const Call& call, uint32_t i) {
 ral_status check(const Call& call) {
   if (call.arg_count < 5 || call.out_count != 3 || !is_tensor(call.args[0]) || call.args[1].tag != RAL_VALUE_INT_LIST)
     return unsupported(call, "arguments that no kernel takes");
-  const ral_value* values[6] = {&call.args[0], optional_tensor(call, 2), optional_tensor(call, 3), &call.outs[0], &call.outs[1], &call.outs[2]};
+  const ral_value* values[6] = {
+      &call.args[0], optional_tensor(call, 2), optional_tensor(call, 3), &call.outs[0], &call.outs[1], &call.outs[2]};
   for (const ral_value* value : values) {
     if (!value) continue;
-    if (!is_tensor(*value) || !is_float(value->dtype) || !usable(call.device, value->dtype)) return unsupported(call, "a data type that no kernel takes");
+    if (!is_tensor(*value) || !is_float(value->dtype) || !usable(call.device, value->dtype))
+      return unsupported(call, "a data type that no kernel takes");
     if (!is_contiguous(*value->u.tensor)) return unsupported(call, "non-contiguous");
   }
   return RAL_SUCCESS;
@@ -33,7 +37,8 @@ ral_status plan(const Call& call, Plan& plan) {
   const ral_value* weight = optional_tensor(call, 2);
   const ral_value* bias = optional_tensor(call, 3);
   const auto tag = [](const ral_value* value) { return static_cast<uint64_t>(value ? value->dtype : 31); };
-  plan.key = tag(&call.args[0]) | tag(weight) << 5 | tag(bias) << 10 | tag(&call.outs[0]) << 15 | tag(&call.outs[1]) << 20;
+  plan.key =
+      tag(&call.args[0]) | tag(weight) << 5 | tag(bias) << 10 | tag(&call.outs[0]) << 15 | tag(&call.outs[1]) << 20;
   int64_t size = 1, whole = 0;
   for (uint64_t i = 0; i < call.args[1].u.ints.count; ++i) size *= call.args[1].u.ints.items[i];
   const int64_t count = element_count(*call.args[0].u.tensor);
@@ -70,8 +75,8 @@ void preamble(const Call& call, const Plan&, std::string& out) {
 
 }  // namespace
 
-extern const Family kNorm = {"norm.cl",
-                             [](const std::string& symbol) -> const void* { return symbol == "layer_norm" ? &kLayerNorm : nullptr; },
-                             plan, preamble};
+const Family kNorm = {
+    "norm.cl", [](const std::string& symbol) -> const void* { return symbol == "layer_norm" ? &kLayerNorm : nullptr; },
+    plan, preamble};
 
 }  // namespace ralcl

@@ -7,7 +7,7 @@
 namespace ralcl {
 
 const char* short_name(ral_dtype type) {
-  static const char* const names[RAL_DTYPE_COUNT] = {"bool", "u8",  "i8",  "i16",   "i32",   "i64", "f16", "bf16",
+  static const char* const names[RAL_DTYPE_COUNT] = {"bool", "u8",  "i8",    "i16",   "i32", "i64", "f16", "bf16",
                                                      "f32",  "f64", nullptr, nullptr, "u16", "u32", "u64"};
   return type >= 0 && type < RAL_DTYPE_COUNT ? names[type] : nullptr;
 }
@@ -21,32 +21,22 @@ ral_dtype compute_type(ral_dtype type) {
   switch (type) {
     case RAL_FLOAT16:
     case RAL_BFLOAT16:
-    case RAL_FLOAT32:
-      return RAL_FLOAT32;
-    case RAL_FLOAT64:
-      return RAL_FLOAT64;
+    case RAL_FLOAT32: return RAL_FLOAT32;
+    case RAL_FLOAT64: return RAL_FLOAT64;
     case RAL_INT64:
-    case RAL_UINT32:
-      return RAL_INT64;
-    case RAL_UINT64:
-      return RAL_UINT64;
-    default:
-      return RAL_INT32;
+    case RAL_UINT32: return RAL_INT64;
+    case RAL_UINT64: return RAL_UINT64;
+    default: return RAL_INT32;
   }
 }
 
 const char* compute_name(ral_dtype compute) {
   switch (compute) {
-    case RAL_FLOAT32:
-      return "float";
-    case RAL_FLOAT64:
-      return "double";
-    case RAL_INT64:
-      return "long";
-    case RAL_UINT64:
-      return "ulong";
-    default:
-      return "int";
+    case RAL_FLOAT32: return "float";
+    case RAL_FLOAT64: return "double";
+    case RAL_INT64: return "long";
+    case RAL_UINT64: return "ulong";
+    default: return "int";
   }
 }
 
@@ -81,14 +71,10 @@ float round_half(float value) {
 double rounded_to(ral_dtype type, double value) {
   if (!std::isfinite(value)) return value;
   switch (type) {
-    case RAL_FLOAT16:
-      return round_half(static_cast<float>(value));
-    case RAL_BFLOAT16:
-      return round_bits(static_cast<float>(value), 16);
-    case RAL_FLOAT32:
-      return static_cast<float>(value);
-    default:
-      return value;
+    case RAL_FLOAT16: return round_half(static_cast<float>(value));
+    case RAL_BFLOAT16: return round_bits(static_cast<float>(value), 16);
+    case RAL_FLOAT32: return static_cast<float>(value);
+    default: return value;
   }
 }
 
@@ -102,9 +88,7 @@ bool scalar_value(const ral_value& value, double& real, int64_t& whole) {
       whole = value.u.b != 0;
       real = static_cast<double>(whole);
       return true;
-    case RAL_VALUE_DOUBLE:
-      real = value.u.d;
-      break;
+    case RAL_VALUE_DOUBLE: real = value.u.d; break;
     case RAL_VALUE_HOST_SCALAR:
       if (is_complex(value.dtype)) return false;
       if (!is_float(value.dtype)) {
@@ -114,8 +98,7 @@ bool scalar_value(const ral_value& value, double& real, int64_t& whole) {
       }
       real = value.u.complex.re;
       break;
-    default:
-      return false;
+    default: return false;
   }
   const bool fits = real >= -9.2e18 && real <= 9.2e18;
   whole = fits ? static_cast<int64_t>(real) : 0;
@@ -139,15 +122,11 @@ bool is_contiguous(const ral_tensor& tensor) {
 
 void Plan::scalar(ral_dtype type, double real, int64_t whole) {
   switch (type) {
-    case RAL_FLOAT32:
-      return value(static_cast<float>(real));
-    case RAL_FLOAT64:
-      return value(real);
+    case RAL_FLOAT32: return value(static_cast<float>(real));
+    case RAL_FLOAT64: return value(real);
     case RAL_INT64:
-    case RAL_UINT64:
-      return value(whole);
-    default:
-      return value(static_cast<int32_t>(whole));
+    case RAL_UINT64: return value(whole);
+    default: return value(static_cast<int32_t>(whole));
   }
 }
 
@@ -161,13 +140,16 @@ void define(std::string& out, const std::string& name, const std::string& value)
 
 void define(std::string& out, const char* name, const std::string& value) { define(out, std::string(name), value); }
 
+int64_t lanes_of(const Device& device, ral_dtype compute) { return device.vector_bytes / item_size(compute); }
+
 void common_preamble(const Device& device, ral_dtype compute, std::string& out) {
   define(out, "T", compute_name(compute));
-  define(out, "T16", std::string(compute_name(compute)) + "16");
+  define(out, "LANES", std::to_string(lanes_of(device, compute)));
+  define(out, "TV", compute_name(compute) + std::to_string(lanes_of(device, compute)));
   define(out, "T_FLOAT", is_float(compute) ? "1" : "0");
   define(out, "T_F32", compute == RAL_FLOAT32 ? "1" : "0");
   define(out, "T_F64", compute == RAL_FLOAT64 ? "1" : "0");
-  define(out, "T_WIDE", item_size(compute) == 8 ? "1" : "0");
+  define(out, "T_BYTES", std::to_string(item_size(compute)));
   define(out, "GROUP", std::to_string(device.group));
   if (device.fp64) define(out, "HAS_FP64", "1");
 }
@@ -179,7 +161,8 @@ void coalesce(Layout& layout, int operands) {
     if (layout.shape[d] == 1) continue;
     if (kept > 0) {
       bool joins = true;
-      for (int k = 0; k < operands; ++k) joins = joins && layout.stride[k][kept - 1] == layout.stride[k][d] * layout.shape[d];
+      for (int k = 0; k < operands; ++k)
+        joins = joins && layout.stride[k][kept - 1] == layout.stride[k][d] * layout.shape[d];
       if (joins) {
         layout.shape[kept - 1] *= layout.shape[d];
         for (int k = 0; k < operands; ++k) layout.stride[k][kept - 1] = layout.stride[k][d];

@@ -51,9 +51,7 @@ class Plan {
   int step_count = 0;
   int argument_count = 0;
 
-  void begin(const char* kernel, size_t groups, size_t local) {
-    begin3(kernel, 1, groups, 1, 1, local);
-  }
+  void begin(const char* kernel, size_t groups, size_t local) { begin3(kernel, 1, groups, 1, 1, local); }
   void begin3(const char* kernel, int dims, size_t x, size_t y, size_t z, size_t local) {
     if (step_count == kMaxSteps) {
       overflow = true;
@@ -69,7 +67,8 @@ class Plan {
   }
   void buffer(const ral_tensor& tensor) { buffer(tensor.data, tensor.byte_offset); }
   void scratch(const Call& call, uint64_t offset) {
-    buffer(call.workspace ? call.workspace->data : nullptr, (call.workspace ? call.workspace->byte_offset : 0) + offset);
+    buffer(call.workspace ? call.workspace->data : nullptr,
+           (call.workspace ? call.workspace->byte_offset : 0) + offset);
   }
   template <class T>
   void value(const T& bytes) {
@@ -122,6 +121,8 @@ extern const Family kNorm;
 extern const Family kMatmul;
 extern const Family kShape;
 
+extern const ral_kernel_table kKernelTable;
+
 // ---- Values and types ----
 
 // The name of a dtype in the .cl sources ("f32"); null for complex types.
@@ -145,6 +146,8 @@ bool scalar_value(const ral_value& value, double& real, int64_t& whole);
 int64_t element_count(const ral_tensor& tensor);
 bool is_contiguous(const ral_tensor& tensor);
 
+// Lanes of a vector of the compute type.
+int64_t lanes_of(const Device& device, ral_dtype compute);
 // Common first lines of a preamble: compute type, its flags, lane types, device features.
 void common_preamble(const Device& device, ral_dtype compute, std::string& out);
 void define(std::string& out, const char* name, const std::string& value);
@@ -172,7 +175,7 @@ inline size_t divide_up(size_t value, size_t by) { return (value + by - 1) / by;
 struct ral_kernel_s {
   ral_kernel_s() = default;
   virtual ~ral_kernel_s() = default;
-  std::string name;                      // for messages and compile reports
+  std::string name;                       // for messages and compile reports
   const ralcl::Family* family = nullptr;  // null: a kernel of the compile table
-  const void* op = nullptr;              // the family's own description
+  const void* op = nullptr;               // the family's own description
 };

@@ -1,11 +1,9 @@
 // plugin.cpp - the plugin's one entry: OpenCL devices for the RAL.
-#include "device.h"
+#include "plan.h"
 #include "program.h"
 #include "stream.h"
 
 namespace ralcl {
-extern const ral_kernel_table kKernelTable;
-
 namespace {
 
 std::string& entry_error() {
@@ -14,7 +12,7 @@ std::string& entry_error() {
 }
 
 const ral_plugin kPlugin = {
-    sizeof(ral_plugin), RAL_ABI_VERSION, "opencl",      "0.9.0",       last_error, &kDeviceTable, &kMemoryTable,
+    sizeof(ral_plugin), RAL_ABI_VERSION, "opencl",      "0.9.0",        last_error, &kDeviceTable, &kMemoryTable,
     &kStreamTable,      &kEventTable,    &kKernelTable, &kCompileTable, nullptr,    nullptr,
 };
 

@@ -23,14 +23,16 @@ std::string cache_file(uint64_t key, uint64_t second) {
   const char* folder = g_host && g_host->cache_folder ? g_host->cache_folder() : "";
   if (!folder || !*folder) return "";
   char name[48];
-  std::snprintf(name, sizeof name, "/%016llx%016llx.clbin", static_cast<unsigned long long>(key), static_cast<unsigned long long>(second));
+  std::snprintf(name, sizeof name, "/%016llx%016llx.clbin", static_cast<unsigned long long>(key),
+                static_cast<unsigned long long>(second));
   return std::string(folder) + name;
 }
 
 // Write beside the target and rename, so that no reader ever sees half a file. The cache only saves
 // time: where it cannot be written, that is logged and the build goes on.
 void write_cache(const std::string& path, const std::string& bytes) {
-  const std::string temporary = path + "." + std::to_string(getpid()) + "." + std::to_string(hash_text(bytes) & 0xffffff);
+  const std::string temporary =
+      path + "." + std::to_string(getpid()) + "." + std::to_string(hash_text(bytes) & 0xffffff);
   std::FILE* file = std::fopen(temporary.c_str(), "wb");
   bool good = file != nullptr;
   if (file) {
@@ -55,14 +57,18 @@ bool read_cache(const std::string& path, std::string& bytes) {
 
 std::string build_log(Device& device, cl_program program) {
   size_t size = 0;
-  if (device.cl->GetProgramBuildInfo(program, device.id, CL_PROGRAM_BUILD_LOG, 0, nullptr, &size) != CL_SUCCESS || size == 0) return "";
+  if (device.cl->GetProgramBuildInfo(program, device.id, CL_PROGRAM_BUILD_LOG, 0, nullptr, &size) != CL_SUCCESS ||
+      size == 0)
+    return "";
   std::string text(size, '\0');
-  if (device.cl->GetProgramBuildInfo(program, device.id, CL_PROGRAM_BUILD_LOG, size, &text[0], nullptr) != CL_SUCCESS) return "";
+  if (device.cl->GetProgramBuildInfo(program, device.id, CL_PROGRAM_BUILD_LOG, size, &text[0], nullptr) != CL_SUCCESS)
+    return "";
   text.resize(std::strlen(text.c_str()));
   return text;
 }
 
-ral_status compile_source(Device& device, const std::string& source, const std::string& options, const char* what, cl_program* out) {
+ral_status compile_source(Device& device, const std::string& source, const std::string& options, const char* what,
+                          cl_program* out) {
   const char* text = source.c_str();
   const size_t size = source.size();
   cl_int code = CL_SUCCESS;
@@ -73,7 +79,8 @@ ral_status compile_source(Device& device, const std::string& source, const std::
     *out = program;
     return RAL_SUCCESS;
   }
-  const std::string message = std::string(what) + " did not build (OpenCL error " + std::to_string(code) + "): " + build_log(device, program);
+  const std::string message =
+      std::string(what) + " did not build (OpenCL error " + std::to_string(code) + "): " + build_log(device, program);
   device.cl->ReleaseProgram(program);
   return fail(RAL_ERROR_COMPILE, message);
 }
@@ -115,31 +122,36 @@ ral_status program_binary(Device& device, cl_program program, std::string& out) 
 ral_status load_program(Device& device, const void* bytes, size_t size, const std::string& options, cl_program* out) {
   auto data = static_cast<const unsigned char*>(bytes);
   cl_int code = CL_SUCCESS, binary_code = CL_SUCCESS;
-  cl_program program = device.cl->CreateProgramWithBinary(device.context, 1, &device.id, &size, &data, &binary_code, &code);
+  cl_program program =
+      device.cl->CreateProgramWithBinary(device.context, 1, &device.id, &size, &data, &binary_code, &code);
   if (!program) return fail_cl(code, "clCreateProgramWithBinary", RAL_ERROR_COMPILE);
-  if (binary_code == CL_SUCCESS) code = device.cl->BuildProgram(program, 1, &device.id, options.c_str(), nullptr, nullptr);
+  if (binary_code == CL_SUCCESS)
+    code = device.cl->BuildProgram(program, 1, &device.id, options.c_str(), nullptr, nullptr);
   if (binary_code == CL_SUCCESS && code == CL_SUCCESS) {
     *out = program;
     return RAL_SUCCESS;
   }
   device.cl->ReleaseProgram(program);
-  return fail(RAL_ERROR_COMPILE, "the driver refuses this binary (OpenCL error " + std::to_string(binary_code ? binary_code : code) + ")");
+  return fail(RAL_ERROR_COMPILE,
+              "the driver refuses this binary (OpenCL error " + std::to_string(binary_code ? binary_code : code) + ")");
 }
 
-ral_status build_program(int32_t index, Device& device, const std::string& source, const std::string& options, const char* what,
-                         cl_program* out) {
+ral_status build_program(int32_t index, Device& device, const std::string& source, const std::string& options,
+                         const char* what, cl_program* out) {
   if (!device.no_compiler.empty()) return fail(RAL_ERROR_COMPILE, device.no_compiler);
   const std::string identity = device.identity + "|" + options;
   const std::string path = cache_file(hash_text(source), hash_text(identity, hash_text(source, 0x84222325cbf29ce4ull)));
   std::string binary;
-  if (!path.empty() && read_cache(path, binary) && load_program(device, binary.data(), binary.size(), options, out) == RAL_SUCCESS)
+  if (!path.empty() && read_cache(path, binary) &&
+      load_program(device, binary.data(), binary.size(), options, out) == RAL_SUCCESS)
     return RAL_SUCCESS;
 
   const bool reported = g_host && g_host->compile_begin && g_host->compile_end;
   const uint64_t id = reported ? g_host->compile_begin(index, what) : 0;
   const ral_status status = compile_source(device, source, options, what, out);
   if (reported) g_host->compile_end(id, status);
-  if (status == RAL_SUCCESS && !path.empty() && program_binary(device, *out, binary) == RAL_SUCCESS) write_cache(path, binary);
+  if (status == RAL_SUCCESS && !path.empty() && program_binary(device, *out, binary) == RAL_SUCCESS)
+    write_cache(path, binary);
   return status;
 }
 

@@ -13,31 +13,30 @@ enum Form : uint8_t { kValue, kValueAndIndex, kIndex, kVariance };
 
 struct Op {
   Form form;
-  int dim;            // schema argument with the dimensions; -1: all
-  bool of_output;     // computes in the output's type, else in the input's
-  bool needs_items;   // no result for an empty range
+  int dim;           // schema argument with the dimensions; -1: all
+  bool of_output;    // computes in the output's type, else in the input's
+  bool needs_items;  // no result for an empty range
 };
 
 const std::unordered_map<std::string, Op>& ops() {
   static const std::unordered_map<std::string, Op> table = {
-      {"sum_all", {kValue, -1, true, false}},      {"sum", {kValue, 1, true, false}},
-      {"mean_all", {kValue, -1, true, false}},     {"mean", {kValue, 1, true, false}},
-      {"prod_all", {kValue, -1, true, false}},     {"prod", {kValue, 1, true, false}},
-      {"amax", {kValue, 1, false, true}},          {"amin", {kValue, 1, false, true}},
-      {"max_all", {kValue, -1, false, true}},      {"min_all", {kValue, -1, false, true}},
-      {"any", {kValue, 1, false, false}},          {"all", {kValue, 1, false, false}},
-      {"any_all", {kValue, -1, false, false}},     {"all_all", {kValue, -1, false, false}},
-      {"max", {kValueAndIndex, 1, false, true}},   {"min", {kValueAndIndex, 1, false, true}},
-      {"argmax", {kIndex, 1, false, true}},        {"argmin", {kIndex, 1, false, true}},
-      {"var", {kVariance, 1, true, false}},        {"std", {kVariance, 1, true, false}},
+      {"sum_all", {kValue, -1, true, false}},    {"sum", {kValue, 1, true, false}},
+      {"mean_all", {kValue, -1, true, false}},   {"mean", {kValue, 1, true, false}},
+      {"prod_all", {kValue, -1, true, false}},   {"prod", {kValue, 1, true, false}},
+      {"amax", {kValue, 1, false, true}},        {"amin", {kValue, 1, false, true}},
+      {"max_all", {kValue, -1, false, true}},    {"min_all", {kValue, -1, false, true}},
+      {"any", {kValue, 1, false, false}},        {"all", {kValue, 1, false, false}},
+      {"any_all", {kValue, -1, false, false}},   {"all_all", {kValue, -1, false, false}},
+      {"max", {kValueAndIndex, 1, false, true}}, {"min", {kValueAndIndex, 1, false, true}},
+      {"argmax", {kIndex, 1, false, true}},      {"argmin", {kIndex, 1, false, true}},
+      {"var", {kVariance, 1, true, false}},      {"std", {kVariance, 1, true, false}},
   };
   return table;
 }
 
-constexpr int64_t kBlock = 4096;  // elements summed by themselves; reduction.cl has the same number
-constexpr int64_t kLanes = 16;
-constexpr int64_t kWide = 64;  // columns of one work-item where there are enough
-constexpr int kWideShift = 16;  // place in the key
+constexpr int64_t kBlock = 2048;       // elements summed by themselves; reduction.cl has the same number
+constexpr int64_t kColumnVectors = 4;  // of results in one work-item where there are enough
+constexpr int kWideShift = 16;         // place in the key
 
 // One operand's dimensions, as reduction.cl sees them (dims_t).
 struct Dims {
@@ -53,7 +52,9 @@ struct Shape {
   int64_t items = 1;  // reduced into one result
 };
 
-ral_status unsupported(const Call& call, const std::string& why) { return fail(RAL_ERROR_UNSUPPORTED, call.kernel.name + ": " + why); }
+ral_status unsupported(const Call& call, const std::string& why) {
+  return fail(RAL_ERROR_UNSUPPORTED, call.kernel.name + ": " + why);
+}
 
 // Bit d: dimension d is reduced.
 bool reduced_dims(const Call& call, int at, int rank, uint32_t& mask) {
@@ -112,9 +113,11 @@ ral_status read_shape(const Call& call, const Op& op, Shape& s) {
 
 ral_status check(const Call& call, const Op& op) {
   const uint32_t outs = op.form == kValueAndIndex ? 2 : 1;
-  if (call.out_count != outs || call.arg_count < 1 || !is_tensor(call.args[0])) return unsupported(call, "arguments that no kernel takes");
+  if (call.out_count != outs || call.arg_count < 1 || !is_tensor(call.args[0]))
+    return unsupported(call, "arguments that no kernel takes");
   for (uint32_t k = 0; k < outs; ++k)
-    if (!is_tensor(call.outs[k]) || !usable(call.device, call.outs[k].dtype)) return unsupported(call, "an output that this device cannot store");
+    if (!is_tensor(call.outs[k]) || !usable(call.device, call.outs[k].dtype))
+      return unsupported(call, "an output that this device cannot store");
   if (!usable(call.device, call.args[0].dtype)) return unsupported(call, "a data type that this device cannot load");
   return RAL_SUCCESS;
 }
@@ -152,19 +155,25 @@ ral_status plan_value(const Call& call, const Shape& s, ral_dtype compute, Plan&
   int64_t inner = 1, inner_stride = 1;
   Dims outer{};
   split_reduced(s, inner, inner_stride, outer);
-  const int64_t blocks = inner == 0 ? 0 : s.items / inner * static_cast<int64_t>(divide_up(static_cast<size_t>(inner), kBlock));
+  const int64_t blocks =
+      inner == 0 ? 0 : s.items / inner * static_cast<int64_t>(divide_up(static_cast<size_t>(inner), kBlock));
   const int last = static_cast<int>(s.kept.rank) - 1;
-  const bool columns = last >= 0 && s.kept.stride[0][last] == 1 && s.kept.shape[last] >= kLanes && inner_stride != 1;
+  const int64_t lanes = lanes_of(call.device, compute);
+  const bool columns = last >= 0 && s.kept.stride[0][last] == 1 && s.kept.shape[last] >= lanes && inner_stride != 1;
   int64_t pieces = s.results;
   if (columns) {
-    const int64_t width = s.kept.shape[last] >= kWide ? kWide : kLanes;
-    pieces = s.results / s.kept.shape[last] * static_cast<int64_t>(divide_up(static_cast<size_t>(s.kept.shape[last]), static_cast<size_t>(width)));
-    plan.key |= static_cast<uint64_t>(width / kLanes) << kWideShift;
+    const int64_t width = s.kept.shape[last] >= kColumnVectors * lanes ? kColumnVectors * lanes : lanes;
+    pieces = s.results / s.kept.shape[last] *
+             static_cast<int64_t>(divide_up(static_cast<size_t>(s.kept.shape[last]), static_cast<size_t>(width)));
+    plan.key |= static_cast<uint64_t>(width / lanes) << kWideShift;
   }
   const int64_t splits = choose_splits(call.device, pieces, blocks);
   const size_t items = static_cast<size_t>(pieces * splits);
   const size_t local = group_size(call.device, items);
-  plan.begin(columns ? "reduce_columns" : inner_stride == 1 ? "reduce_rows" : "reduce_strided", divide_up(items, local), local);
+  plan.begin(columns             ? "reduce_columns"
+             : inner_stride == 1 ? "reduce_rows"
+                                 : "reduce_strided",
+             divide_up(items, local), local);
   plan.buffer(*call.args[0].u.tensor);
   if (splits > 1) {
     plan.scratch(call, 0);
@@ -214,7 +223,8 @@ ral_status plan_variance(const Call& call, const Shape& s, ral_dtype compute, Pl
   double correction = 1;
   int64_t whole = 0;
   const ral_value* value = argument(call, 2);
-  if (value && value->tag != RAL_VALUE_NONE && !scalar_value(*value, correction, whole)) return unsupported(call, "a correction that is no number");
+  if (value && value->tag != RAL_VALUE_NONE && !scalar_value(*value, correction, whole))
+    return unsupported(call, "a correction that is no number");
   int64_t inner = 1, inner_stride = 1;
   Dims outer{};
   split_reduced(s, inner, inner_stride, outer);
@@ -232,7 +242,9 @@ ral_status plan_variance(const Call& call, const Shape& s, ral_dtype compute, Pl
   return RAL_SUCCESS;
 }
 
-ral_dtype compute_of(const Call& call, const Op& op) { return compute_type(op.of_output ? call.outs[0].dtype : call.args[0].dtype); }
+ral_dtype compute_of(const Call& call, const Op& op) {
+  return compute_type(op.of_output ? call.outs[0].dtype : call.args[0].dtype);
+}
 
 ral_status plan(const Call& call, Plan& plan) {
   const Op& op = *static_cast<const Op*>(call.kernel.op);
@@ -240,7 +252,8 @@ ral_status plan(const Call& call, Plan& plan) {
   if (status != RAL_SUCCESS) return status;
   const ral_dtype compute = compute_of(call, op);
   if (op.form == kVariance && !is_float(compute)) return unsupported(call, "not for integers");
-  plan.key = static_cast<uint64_t>(call.args[0].dtype) | static_cast<uint64_t>(call.outs[0].dtype) << 5 | static_cast<uint64_t>(compute) << 10;
+  plan.key = static_cast<uint64_t>(call.args[0].dtype) | static_cast<uint64_t>(call.outs[0].dtype) << 5 |
+             static_cast<uint64_t>(compute) << 10;
   Shape s;
   status = read_shape(call, op, s);
   if (status != RAL_SUCCESS) return status;
@@ -261,11 +274,11 @@ void preamble(const Call& call, const Plan& plan, std::string& out) {
 
 }  // namespace
 
-extern const Family kReduction = {"reduction.cl",
-                                  [](const std::string& symbol) -> const void* {
-                                    auto found = ops().find(symbol);
-                                    return found == ops().end() ? nullptr : &found->second;
-                                  },
-                                  plan, preamble};
+const Family kReduction = {"reduction.cl",
+                           [](const std::string& symbol) -> const void* {
+                             auto found = ops().find(symbol);
+                             return found == ops().end() ? nullptr : &found->second;
+                           },
+                           plan, preamble};
 
 }  // namespace ralcl

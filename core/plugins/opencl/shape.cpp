@@ -19,7 +19,9 @@ const std::unordered_map<std::string, Op>& ops() {
   return table;
 }
 
-ral_status unsupported(const Call& call, const std::string& why) { return fail(RAL_ERROR_UNSUPPORTED, call.kernel.name + ": " + why); }
+ral_status unsupported(const Call& call, const std::string& why) {
+  return fail(RAL_ERROR_UNSUPPORTED, call.kernel.name + ": " + why);
+}
 
 bool normal_dim(int64_t& dim, int rank) {
   if (dim < 0) dim += std::max(rank, 1);
@@ -27,7 +29,8 @@ bool normal_dim(int64_t& dim, int rank) {
 }
 
 // Enqueue a strided copy of operand 1 into operand 0 of `layout`.
-void copy_step(const ral_tensor& out, uint64_t out_bytes, const ral_tensor& in, uint64_t in_bytes, Layout& layout, const Device& device, Plan& plan) {
+void copy_step(const ral_tensor& out, uint64_t out_bytes, const ral_tensor& in, uint64_t in_bytes, Layout& layout,
+               const Device& device, Plan& plan) {
   int64_t count = 1;
   for (int d = 0; d < layout.rank; ++d) count *= layout.shape[d];
   plan.begin("shape_copy", divide_up(static_cast<size_t>(count), device.group), device.group);
@@ -38,7 +41,8 @@ void copy_step(const ral_tensor& out, uint64_t out_bytes, const ral_tensor& in, 
 }
 
 ral_status plan_cat(const Call& call, Plan& plan) {
-  if (call.arg_count < 2 || call.args[0].tag != RAL_VALUE_TENSOR_LIST || call.args[1].tag != RAL_VALUE_INT) return unsupported(call, "arguments that no kernel takes");
+  if (call.arg_count < 2 || call.args[0].tag != RAL_VALUE_TENSOR_LIST || call.args[1].tag != RAL_VALUE_INT)
+    return unsupported(call, "arguments that no kernel takes");
   const ral_tensor& out = *call.outs[0].u.tensor;
   int64_t dim = call.args[1].u.i, at = 0;
   if (!normal_dim(dim, out.ndim)) return fail(RAL_ERROR_INVALID_ARGUMENT, call.kernel.name + ": no such dimension");
@@ -46,7 +50,8 @@ ral_status plan_cat(const Call& call, Plan& plan) {
     const ral_tensor* in = call.args[0].u.tensors.items[i];
     if (!in) return unsupported(call, "a list with a missing tensor");
     if (in->ndim == 1 && in->shape[0] == 0) continue;  // PyTorch skips these whatever the other shapes are
-    if (in->ndim != out.ndim || std::memcmp(&in->dtype, &out.dtype, sizeof out.dtype) != 0) return unsupported(call, "tensors of mixed types or ranks");
+    if (in->ndim != out.ndim || std::memcmp(&in->dtype, &out.dtype, sizeof out.dtype) != 0)
+      return unsupported(call, "tensors of mixed types or ranks");
     Layout layout{};
     layout.rank = out.ndim;
     for (int d = 0; d < out.ndim; ++d) {
@@ -70,7 +75,8 @@ ral_status same_shape(const Call& call, const ral_tensor*& in) {
   if (call.arg_count < 1 || !is_tensor(call.args[0])) return unsupported(call, "arguments that no kernel takes");
   in = call.args[0].u.tensor;
   const ral_tensor& out = *call.outs[0].u.tensor;
-  if (in->ndim != out.ndim || !std::equal(out.shape, out.shape + out.ndim, in->shape)) return unsupported(call, "shapes that differ");
+  if (in->ndim != out.ndim || !std::equal(out.shape, out.shape + out.ndim, in->shape))
+    return unsupported(call, "shapes that differ");
   return RAL_SUCCESS;
 }
 
@@ -79,7 +85,8 @@ ral_status plan_cumsum(const Call& call, Plan& plan) {
   const ral_status status = same_shape(call, in);
   if (status != RAL_SUCCESS) return status;
   const ral_tensor& out = *call.outs[0].u.tensor;
-  if (call.arg_count < 2 || call.args[1].tag != RAL_VALUE_INT) return unsupported(call, "arguments that no kernel takes");
+  if (call.arg_count < 2 || call.args[1].tag != RAL_VALUE_INT)
+    return unsupported(call, "arguments that no kernel takes");
   int64_t dim = call.args[1].u.i;
   if (!normal_dim(dim, out.ndim)) return fail(RAL_ERROR_INVALID_ARGUMENT, call.kernel.name + ": no such dimension");
   const int64_t count = element_count(out);
@@ -100,7 +107,9 @@ ral_status plan_cumsum(const Call& call, Plan& plan) {
   sort_by_first(kept, 2);
   coalesce(kept, 2);
   const auto rows = static_cast<size_t>(count / size);
-  const size_t local = !call.device.cpu || rows >= 256u * call.device.info.compute_units ? std::min<size_t>(64, call.device.max_group) : 1;
+  const size_t local = !call.device.cpu || rows >= 256u * call.device.info.compute_units
+                           ? std::min<size_t>(64, call.device.max_group)
+                           : 1;
   plan.begin("shape_cumsum", divide_up(rows, local), local);
   plan.buffer(out);
   plan.buffer(*in);
@@ -129,7 +138,8 @@ ral_status plan_triangle(const Call& call, Plan& plan) {
   if (status != RAL_SUCCESS) return status;
   const ral_tensor& out = *call.outs[0].u.tensor;
   const int64_t count = element_count(out);
-  if (out.ndim < 2 || (call.arg_count > 1 && call.args[1].tag != RAL_VALUE_INT)) return unsupported(call, "arguments that no kernel takes");
+  if (out.ndim < 2 || (call.arg_count > 1 && call.args[1].tag != RAL_VALUE_INT))
+    return unsupported(call, "arguments that no kernel takes");
   if (count == 0) return RAL_SUCCESS;
   plan.begin("shape_triangle", divide_up(static_cast<size_t>(count), call.device.group), call.device.group);
   plan.buffer(out);
@@ -145,7 +155,8 @@ ral_status plan_flip(const Call& call, Plan& plan) {
   const ral_status status = same_shape(call, in);
   if (status != RAL_SUCCESS) return status;
   const ral_tensor& out = *call.outs[0].u.tensor;
-  if (call.arg_count < 2 || call.args[1].tag != RAL_VALUE_INT_LIST) return unsupported(call, "arguments that no kernel takes");
+  if (call.arg_count < 2 || call.args[1].tag != RAL_VALUE_INT_LIST)
+    return unsupported(call, "arguments that no kernel takes");
   if (element_count(out) == 0) return RAL_SUCCESS;
   Layout layout = pair_layout(out, *in);
   uint64_t start = 0;
@@ -164,34 +175,28 @@ ral_dtype input_type(const Call& call) { return is_tensor(call.args[0]) ? call.a
 
 ral_status plan(const Call& call, Plan& plan) {
   const Op& op = *static_cast<const Op*>(call.kernel.op);
-  if (call.out_count != 1 || !is_tensor(call.outs[0]) || call.arg_count == 0) return unsupported(call, "arguments that no kernel takes");
+  if (call.out_count != 1 || !is_tensor(call.outs[0]) || call.arg_count == 0)
+    return unsupported(call, "arguments that no kernel takes");
   if (call.outs[0].u.tensor->ndim > kMaxRank) return unsupported(call, "rank above 8");
-  if (!usable(call.device, call.outs[0].dtype) || !usable(call.device, input_type(call))) return unsupported(call, "a data type that this device cannot compute");
+  if (!usable(call.device, call.outs[0].dtype) || !usable(call.device, input_type(call)))
+    return unsupported(call, "a data type that this device cannot compute");
   if (op.form != kCumsum && input_type(call) != call.outs[0].dtype) return unsupported(call, "mixed data types");
   plan.key = static_cast<uint64_t>(call.outs[0].dtype) | static_cast<uint64_t>(input_type(call)) << 5;
   switch (op.form) {
-    case kCat:
-      return plan_cat(call, plan);
-    case kCumsum:
-      return plan_cumsum(call, plan);
-    case kTriangle:
-      return plan_triangle(call, plan);
-    default:
-      return plan_flip(call, plan);
+    case kCat: return plan_cat(call, plan);
+    case kCumsum: return plan_cumsum(call, plan);
+    case kTriangle: return plan_triangle(call, plan);
+    default: return plan_flip(call, plan);
   }
 }
 
 // Elements that are only moved keep their bits.
 const char* moved_name(ral_dtype type) {
   switch (item_size(type)) {
-    case 1:
-      return "uchar";
-    case 2:
-      return "ushort";
-    case 4:
-      return "uint";
-    default:
-      return "ulong";
+    case 1: return "uchar";
+    case 2: return "ushort";
+    case 4: return "uint";
+    default: return "ulong";
   }
 }
 
@@ -204,11 +209,11 @@ void preamble(const Call& call, const Plan&, std::string& out) {
 
 }  // namespace
 
-extern const Family kShape = {"shape.cl",
-                              [](const std::string& symbol) -> const void* {
-                                auto found = ops().find(symbol);
-                                return found == ops().end() ? nullptr : &found->second;
-                              },
-                              plan, preamble};
+const Family kShape = {"shape.cl",
+                       [](const std::string& symbol) -> const void* {
+                         auto found = ops().find(symbol);
+                         return found == ops().end() ? nullptr : &found->second;
+                       },
+                       plan, preamble};
 
 }  // namespace ralcl

@@ -17,20 +17,25 @@ const std::unordered_map<std::string, Op>& ops() {
   return table;
 }
 
-ral_status unsupported(const Call& call, const std::string& why) { return fail(RAL_ERROR_UNSUPPORTED, call.kernel.name + ": " + why); }
+ral_status unsupported(const Call& call, const std::string& why) {
+  return fail(RAL_ERROR_UNSUPPORTED, call.kernel.name + ": " + why);
+}
 
 ral_status check(const Call& call, const Op& op) {
   const auto tensors = static_cast<uint32_t>(op.tensors);
-  if (call.out_count != 1 || !is_tensor(call.outs[0]) || call.arg_count < tensors + 1 || call.args[tensors].tag != RAL_VALUE_INT)
+  if (call.out_count != 1 || !is_tensor(call.outs[0]) || call.arg_count < tensors + 1 ||
+      call.args[tensors].tag != RAL_VALUE_INT)
     return unsupported(call, "arguments that no kernel takes");
   const ral_tensor& out = *call.outs[0].u.tensor;
   if (out.ndim > kMaxRank) return unsupported(call, "rank above 8");
-  if (!is_float(call.outs[0].dtype) || !usable(call.device, call.outs[0].dtype)) return unsupported(call, "an output type that this device cannot store");
+  if (!is_float(call.outs[0].dtype) || !usable(call.device, call.outs[0].dtype))
+    return unsupported(call, "an output type that this device cannot store");
   for (uint32_t i = 0; i < tensors; ++i) {
     if (!is_tensor(call.args[i]) || !is_float(call.args[i].dtype) || !usable(call.device, call.args[i].dtype))
       return unsupported(call, "a data type that no kernel takes");
     const ral_tensor& tensor = *call.args[i].u.tensor;
-    if (tensor.ndim != out.ndim || !std::equal(out.shape, out.shape + out.ndim, tensor.shape)) return unsupported(call, "shapes that differ");
+    if (tensor.ndim != out.ndim || !std::equal(out.shape, out.shape + out.ndim, tensor.shape))
+      return unsupported(call, "shapes that differ");
   }
   return RAL_SUCCESS;
 }
@@ -53,8 +58,10 @@ ral_status plan(const Call& call, Plan& plan) {
   Layout kept{};
   int64_t size = 1, strides[3] = {1, 1, 1};
   for (int d = 0; d < out.ndim; ++d) {
-    if (d == dim) size = out.shape[d];
-    else kept.shape[kept.rank] = out.shape[d];
+    if (d == dim)
+      size = out.shape[d];
+    else
+      kept.shape[kept.rank] = out.shape[d];
     for (int k = 0; k < operands; ++k) (d == dim ? strides[k] : kept.stride[k][kept.rank]) = tensors[k]->strides[d];
     kept.rank += d != dim;
   }
@@ -83,11 +90,11 @@ void preamble(const Call& call, const Plan&, std::string& out) {
 
 }  // namespace
 
-extern const Family kSoftmax = {"softmax.cl",
-                                [](const std::string& symbol) -> const void* {
-                                  auto found = ops().find(symbol);
-                                  return found == ops().end() ? nullptr : &found->second;
-                                },
-                                plan, preamble};
+const Family kSoftmax = {"softmax.cl",
+                         [](const std::string& symbol) -> const void* {
+                           auto found = ops().find(symbol);
+                           return found == ops().end() ? nullptr : &found->second;
+                         },
+                         plan, preamble};
 
 }  // namespace ralcl

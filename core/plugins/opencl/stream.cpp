@@ -41,7 +41,9 @@ bool read_device_clock(Device& device, int64_t& before, int64_t& value, int64_t&
   after = monotonic_now();
   if (code != CL_SUCCESS) return false;
   cl_int got = device.cl->WaitForEvents(1, &event);
-  if (got == CL_SUCCESS) got = device.cl->GetEventProfilingInfo(event, CL_PROFILING_COMMAND_QUEUED, sizeof device_time, &device_time, nullptr);
+  if (got == CL_SUCCESS)
+    got =
+        device.cl->GetEventProfilingInfo(event, CL_PROFILING_COMMAND_QUEUED, sizeof device_time, &device_time, nullptr);
   device.cl->ReleaseEvent(event);
   value = static_cast<int64_t>(device_time);
   return got == CL_SUCCESS && device_time != 0;
@@ -180,7 +182,8 @@ ral_status event_record(int32_t index, ral_stream stream, ral_event* out) {
 ral_status event_query(int32_t, ral_event event) {
   if (!event) return RAL_ERROR_INVALID_ARGUMENT;
   cl_int state = 0;
-  const cl_int code = event->device->cl->GetEventInfo(event->event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof state, &state, nullptr);
+  const cl_int code =
+      event->device->cl->GetEventInfo(event->event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof state, &state, nullptr);
   if (code != CL_SUCCESS) return fail_cl(code, "clGetEventInfo");
   if (state < 0) return fail_cl(state, "the enqueued work");
   return state == CL_COMPLETE ? RAL_SUCCESS : RAL_ERROR_NOT_READY;
@@ -197,7 +200,8 @@ ral_status event_times(int32_t, ral_event event, int64_t* queued, int64_t* start
     if (!event || !queued || !start || !end) return RAL_ERROR_INVALID_ARGUMENT;
     Device& device = *event->device;
     int64_t offset = 0, uncertainty = 0;
-    if (!calibrated(device, offset, uncertainty)) return fail(RAL_ERROR_UNSUPPORTED, "this driver gives no event times");
+    if (!calibrated(device, offset, uncertainty))
+      return fail(RAL_ERROR_UNSUPPORTED, "this driver gives no event times");
     const cl_uint names[3] = {CL_PROFILING_COMMAND_QUEUED, CL_PROFILING_COMMAND_START, CL_PROFILING_COMMAND_END};
     int64_t* targets[3] = {queued, start, end};
     for (int i = 0; i < 3; ++i) {
@@ -225,15 +229,17 @@ ral_status clock_uncertainty(int32_t index, int64_t* ns) {
     Device* device = find_device(index);
     if (!device || !ns) return RAL_ERROR_INVALID_ARGUMENT;
     int64_t offset = 0;
-    return calibrated(*device, offset, *ns) ? RAL_SUCCESS : fail(RAL_ERROR_UNSUPPORTED, "this driver gives no event times");
+    return calibrated(*device, offset, *ns) ? RAL_SUCCESS
+                                            : fail(RAL_ERROR_UNSUPPORTED, "this driver gives no event times");
   });
 }
 
 }  // namespace
 
 const ral_stream_table kStreamTable = {sizeof(ral_stream_table), create, destroy, synchronize, wait_event, flush};
-const ral_event_table kEventTable = {sizeof(ral_event_table), event_record,  event_query,      event_synchronize,
-                                     event_times,             event_release, clock_uncertainty};
+const ral_event_table kEventTable = {sizeof(ral_event_table), event_record, event_query,
+                                     event_synchronize,       event_times,  event_release,
+                                     clock_uncertainty};
 
 cl_command_queue create_queue(Device& device, int32_t priority) {
   cl_int code = CL_SUCCESS;

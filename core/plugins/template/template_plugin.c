@@ -144,9 +144,12 @@ static ral_status launch_add(const ral_value* args, uint32_t arg_count, const ra
   const ral_tensor *a = args[0].u.tensor, *b = args[1].u.tensor, *out = outs[0].u.tensor;
   if (!same_shape(a, out) || !same_shape(b, out)) return fail(RAL_ERROR_UNSUPPORTED, "add: does not broadcast");
   float alpha;
-  if (args[2].tag == RAL_VALUE_INT) alpha = (float)args[2].u.i;
-  else if (args[2].tag == RAL_VALUE_DOUBLE) alpha = (float)args[2].u.d;
-  else return fail(RAL_ERROR_UNSUPPORTED, "add: alpha is no real number");
+  if (args[2].tag == RAL_VALUE_INT)
+    alpha = (float)args[2].u.i;
+  else if (args[2].tag == RAL_VALUE_DOUBLE)
+    alpha = (float)args[2].u.d;
+  else
+    return fail(RAL_ERROR_UNSUPPORTED, "add: alpha is no real number");
   int64_t count = 1;
   for (int32_t d = 0; d < out->ndim; ++d) count *= out->shape[d];
   if (count == 0) return RAL_SUCCESS; /* empty tensors may have no data */
@@ -158,8 +161,8 @@ static ral_status launch_add(const ral_value* args, uint32_t arg_count, const ra
 
 static struct ral_kernel_s kKernels[] = {{"add", launch_add}};
 
-static ral_status kernel_resolve(int32_t device, const char* op_name, const char* path, const char* symbol, const char* dialect,
-                                 ral_kernel* out) {
+static ral_status kernel_resolve(int32_t device, const char* op_name, const char* path, const char* symbol,
+                                 const char* dialect, ral_kernel* out) {
   (void)op_name, (void)path, (void)dialect;
   if (!known(device) || !symbol || !out) return fail(RAL_ERROR_INVALID_ARGUMENT, "resolve: bad argument");
   for (size_t i = 0; i < sizeof kKernels / sizeof *kKernels; ++i) {
@@ -170,8 +173,9 @@ static ral_status kernel_resolve(int32_t device, const char* op_name, const char
   return fail(RAL_ERROR_UNSUPPORTED, "resolve: no such kernel");
 }
 
-static ral_status kernel_launch(int32_t device, ral_kernel kernel, ral_stream stream, const ral_value* args, uint32_t arg_count,
-                                const ral_value* outs, uint32_t out_count, const ral_tensor* workspace, ral_event* done) {
+static ral_status kernel_launch(int32_t device, ral_kernel kernel, ral_stream stream, const ral_value* args,
+                                uint32_t arg_count, const ral_value* outs, uint32_t out_count,
+                                const ral_tensor* workspace, ral_event* done) {
   (void)stream, (void)workspace;
   if (!known(device) || !kernel) return fail(RAL_ERROR_INVALID_ARGUMENT, "launch: bad argument");
   if (done) *done = NULL; /* no events: the work is complete when this returns */

@@ -295,12 +295,16 @@ class Buffer:
     def write(self, address: int, bytes_: int) -> None:
         """Copy from host memory, waiting."""
         if bytes_:
-            self.plugin.check(self.plugin.memory.copy_from_host(self.index, None, self.handle, 0, address, bytes_, None))
+            self.plugin.check(
+                self.plugin.memory.copy_from_host(self.index, None, self.handle, 0, address, bytes_, None)
+            )
 
     def read(self, address: int, bytes_: int) -> None:
         """Copy to host memory, waiting for the default stream."""
         if bytes_:
-            self.plugin.check(self.plugin.memory.copy_to_host(self.index, None, address, self.handle, 0, bytes_, None))
+            self.plugin.check(
+                self.plugin.memory.copy_to_host(self.index, None, address, self.handle, 0, bytes_, None)
+            )
 
     def __del__(self) -> None:
         if getattr(self, "handle", None):
@@ -330,7 +334,9 @@ class DeviceTensor:
         storage = torch.empty(self.buffer.bytes, dtype=torch.uint8)
         self.buffer.read(storage.data_ptr(), self.buffer.bytes)
         result = torch.empty(0, dtype=self.host.dtype)
-        return result.set_(storage.untyped_storage(), self.host.storage_offset(), self.host.shape, self.host.stride())
+        return result.set_(
+            storage.untyped_storage(), self.host.storage_offset(), self.host.shape, self.host.stride()
+        )
 
 
 class Values:
@@ -407,7 +413,9 @@ class Kernel:
             plugin.check(plugin.kernel.prepare(index, self.handle, *call))
         size = _U64()
         plugin.check(plugin.kernel.workspace_size(index, self.handle, *call, c.byref(size)))
-        scratch = DeviceTensor(plugin, index, torch.empty(size.value, dtype=torch.uint8)) if size.value else None
+        scratch = (
+            DeviceTensor(plugin, index, torch.empty(size.value, dtype=torch.uint8)) if size.value else None
+        )
         workspace = c.byref(scratch.raw) if scratch else None
         done = _P()
         plugin.check(plugin.kernel.launch(index, self.handle, None, *call, workspace, c.byref(done)))

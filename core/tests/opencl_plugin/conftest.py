@@ -15,7 +15,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from abi import Plugin  # noqa: E402
+from abi import Plugin
 
 SOURCE = Path(__file__).resolve().parents[2] / "plugins" / "opencl"
 
@@ -62,6 +62,8 @@ def load(library: Path, folder: Path, cache: Path, svm: bool) -> Plugin:
 
 
 @pytest.fixture(scope="session", params=[True, False], ids=["svm", "buffers"])
-def plugin(request: pytest.FixtureRequest, library: Path, cache: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Plugin]:
+def plugin(
+    request: pytest.FixtureRequest, library: Path, cache: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Plugin]:
     """The plugin, with shared virtual memory and without."""
     yield load(library, tmp_path_factory.mktemp("opencl_plugin"), cache, request.param)

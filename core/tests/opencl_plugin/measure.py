@@ -18,10 +18,12 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from abi import DeviceTensor, Kernel, Plugin, Values  # noqa: E402
+from abi import DeviceTensor, Kernel, Plugin, Values
 
 
-def measure(plugin: Plugin, entry: dict[str, object], args: list[object], outs: list[object], runs: int = 11) -> tuple[float, float]:
+def measure(
+    plugin: Plugin, entry: dict[str, object], args: list[object], outs: list[object], runs: int = 11
+) -> tuple[float, float]:
     """Median milliseconds (host, device) of one call."""
     kernel = Kernel(plugin, 0, entry)
     inputs, outputs = Values(plugin, 0, args), Values(plugin, 0, outs)
@@ -35,7 +37,9 @@ def measure(plugin: Plugin, entry: dict[str, object], args: list[object], outs: 
         done = c.c_void_p()
         begin = time.perf_counter()
         plugin.check(
-            plugin.kernel.launch(0, kernel.handle, None, *call, c.byref(scratch.raw) if scratch else None, c.byref(done))
+            plugin.kernel.launch(
+                0, kernel.handle, None, *call, c.byref(scratch.raw) if scratch else None, c.byref(done)
+            )
         )
         plugin.check(plugin.event.synchronize(0, done))
         host.append((time.perf_counter() - begin) * 1e3)

@@ -13,8 +13,19 @@ from pathlib import Path
 import pytest
 import torch
 from abi import (
-    HOST_VISIBLE, INVALID_ARGUMENT, INVALID_POINTER, OUT_OF_MEMORY, SUCCESS, Arg, Buffer, DeviceTensor, Kernel, Memory,
-    Plugin, PluginError, Values,
+    HOST_VISIBLE,
+    INVALID_ARGUMENT,
+    INVALID_POINTER,
+    OUT_OF_MEMORY,
+    SUCCESS,
+    Arg,
+    Buffer,
+    DeviceTensor,
+    Kernel,
+    Memory,
+    Plugin,
+    PluginError,
+    Values,
 )  # fmt: skip
 
 HERE = Path(__file__).parent
@@ -74,7 +85,10 @@ def test_memory_errors(plugin: Plugin) -> None:
     assert str(too_much) in plugin.error()
     assert plugin.memory.malloc(0, 64, c.byref(memory)) == SUCCESS
     host = torch.zeros(100, dtype=torch.uint8)
-    assert plugin.memory.copy_from_host(0, None, memory.handle, 32, host.data_ptr(), 64, None) == INVALID_ARGUMENT
+    assert (
+        plugin.memory.copy_from_host(0, None, memory.handle, 32, host.data_ptr(), 64, None)
+        == INVALID_ARGUMENT
+    )
     assert plugin.memory.free(0, memory.handle) == SUCCESS
     assert plugin.memory.free(0, memory.handle) == INVALID_POINTER
     assert plugin.memory.copy_to_host(0, None, host.data_ptr(), memory.handle, 0, 1, None) == INVALID_POINTER
@@ -120,7 +134,9 @@ def event_times(plugin: Plugin, event: c.c_void_p) -> tuple[int, int, int]:
     return times[0].value, times[1].value, times[2].value
 
 
-def test_event_times_are_on_the_monotonic_clock(plugin: Plugin, entries: dict[str, dict[str, object]]) -> None:
+def test_event_times_are_on_the_monotonic_clock(
+    plugin: Plugin, entries: dict[str, dict[str, object]]
+) -> None:
     """Queued, start and end lie between the host's own readings, within the stated uncertainty."""
     kernel = Kernel(plugin, 0, entries["sin"])
     tensor = torch.randn(1 << 20)
@@ -142,7 +158,9 @@ def test_event_times_are_on_the_monotonic_clock(plugin: Plugin, entries: dict[st
     assert end - start > 10_000
 
 
-def test_streams_run_in_order_and_wait_for_events(plugin: Plugin, entries: dict[str, dict[str, object]]) -> None:
+def test_streams_run_in_order_and_wait_for_events(
+    plugin: Plugin, entries: dict[str, dict[str, object]]
+) -> None:
     """A chain over two streams gives the right number only when each waits for the other."""
     first, second = c.c_void_p(), c.c_void_p()
     plugin.check(plugin.stream.create(0, 0, c.byref(first)))
@@ -153,7 +171,11 @@ def test_streams_run_in_order_and_wait_for_events(plugin: Plugin, entries: dict[
     out = Values(plugin, 0, [tensor])
     for stream, other, kernel, args in [(first, second, add, plus), (second, first, mul, times)] * 10:
         done = c.c_void_p()
-        plugin.check(plugin.kernel.launch(0, kernel.handle, stream, args.raw, args.count, out.raw, 1, None, c.byref(done)))
+        plugin.check(
+            plugin.kernel.launch(
+                0, kernel.handle, stream, args.raw, args.count, out.raw, 1, None, c.byref(done)
+            )
+        )
         plugin.check(plugin.stream.wait_event(0, other, done))
         plugin.check(plugin.event.release(0, done))
     plugin.check(plugin.stream.flush(0, first))
@@ -234,7 +256,9 @@ def run_add_one(plugin: Plugin, module: c.c_void_p) -> torch.Tensor:
     args[1].kind, args[1].u.i32 = 1, 1000
     args[2].kind, args[2].u.f32 = 3, 1.5
     sizes = (c.c_uint64 * 3)(1024, 1, 1)
-    plugin.check(plugin.compile.launch(0, kernel, None, sizes, (c.c_uint64 * 3)(64, 1, 1), args, 3, c.byref(done)))
+    plugin.check(
+        plugin.compile.launch(0, kernel, None, sizes, (c.c_uint64 * 3)(64, 1, 1), args, 3, c.byref(done))
+    )
     plugin.check(plugin.event.synchronize(0, done))
     plugin.check(plugin.event.release(0, done))
     plugin.check(plugin.compile.launch(0, kernel, None, sizes, (c.c_uint64 * 3)(), args, 3, None))
@@ -261,7 +285,9 @@ def test_compile_table(plugin: Plugin) -> None:
     assert plugin.compile.get_kernel(0, again, b"absent", c.byref(kernel)) == INVALID_ARGUMENT
     plugin.check(plugin.compile.release(0, again))
     with pytest.raises(PluginError, match="no_such_name"):
-        plugin.check(plugin.compile.compile(0, b"__kernel void f() { no_such_name(); }", b"", c.byref(module)))
+        plugin.check(
+            plugin.compile.compile(0, b"__kernel void f() { no_such_name(); }", b"", c.byref(module))
+        )
     assert plugin.compile.load(0, b"garbage", 7, c.byref(again)) != SUCCESS
 
 
@@ -322,6 +348,8 @@ def test_pocl_without_a_loader(library: Path, tmp_path: Path) -> None:
 
 def test_no_driver_at_all(library: Path, tmp_path: Path) -> None:
     """The reason begins with the missing library and names the cure."""
-    said = second_process(library, tmp_path, OCL_ICD_VENDORS="/nonexistent", RAL_POCL_PATH="/nonexistent/libpocl.so")
+    said = second_process(
+        library, tmp_path, OCL_ICD_VENDORS="/nonexistent", RAL_POCL_PATH="/nonexistent/libpocl.so"
+    )
     assert "missing: libOpenCL.so.1" in said
     assert "pip install pocl-binary-distribution" in said

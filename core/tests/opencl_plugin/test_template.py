@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from abi import HOST_VISIBLE, SUCCESS, UNSUPPORTED, Memory, Plugin, Tensor, Value
-from abi import DlDevice, DlType
+from abi import HOST_VISIBLE, SUCCESS, UNSUPPORTED, DlDevice, DlType, Memory, Plugin, Tensor, Value
 
 CORE = Path(__file__).resolve().parents[2]
 SOURCE = CORE / "plugins" / "template"

@@ -11,16 +11,22 @@ from pathlib import Path
 
 import pytest
 import torch
-from abi import DTYPE_NAMES, DTYPES, FP64, HostScalar, Kernel, Plugin, PluginError, UNSUPPORTED
+from abi import DTYPE_NAMES, DTYPES, FP64, UNSUPPORTED, HostScalar, Kernel, Plugin, PluginError
 from cases import (
-    ELEMENTWISE, ELEMENTWISE_LAYOUTS, FEW_LAYOUTS, OTHER_TOLERANCE, OTHERS, TOLERANCE, elementwise_calls, other_calls,
+    ELEMENTWISE,
+    OTHER_TOLERANCE,
+    OTHERS,
+    TOLERANCE,
+    chosen_layouts,
+    elementwise_calls,
+    other_calls,
     special_calls,
 )  # fmt: skip
 
 MANIFEST = Path(__file__).resolve().parents[2] / "plugins" / "opencl" / "kernel_manifest.json"
 OPS = [str(e["op_name"]).removeprefix("aten::") for e in json.loads(MANIFEST.read_text())["kernels"]]
-# Besides float32 each operator runs on one other data type, chosen by its name; with this set, on all.
-EVERYTHING = os.environ.get("RAL_TEST_ALL_DTYPES") == "1"
+# Besides float32 each operator runs on one other data type, chosen by its name; with this set, on all types and layouts.
+EVERYTHING = os.environ.get("RAL_TEST_EVERYTHING") == "1"
 
 _right: dict[str, set[str]] = {}
 
@@ -64,7 +70,9 @@ def call_reference(name: str, args: list[object]) -> list[torch.Tensor]:
 def poisoned(like: torch.Tensor) -> torch.Tensor:
     """A dense output of the same shape and type, full of a pattern that no result has."""
     out = torch.empty_like(like, memory_format=torch.contiguous_format)
-    out.untyped_storage().copy_(torch.full((out.untyped_storage().nbytes(),), 0x7B, dtype=torch.uint8).untyped_storage())
+    out.untyped_storage().copy_(
+        torch.full((out.untyped_storage().nbytes(),), 0x7B, dtype=torch.uint8).untyped_storage()
+    )
     return out
 
 
@@ -82,7 +90,9 @@ def compare(name: str, got: torch.Tensor, native: torch.Tensor, exact: torch.Ten
     wanted = exact.to(native.dtype).double()
     overflowed = ~native.isfinite() & ((got == native) | (got.isnan() & native.isnan()))
     wanted = torch.where(overflowed, native.double(), wanted)
-    torch.testing.assert_close(got.double(), wanted, rtol=rtol, atol=atol, equal_nan=True, msg=lambda m: f"{name} {what}: {m}")
+    torch.testing.assert_close(
+        got.double(), wanted, rtol=rtol, atol=atol, equal_nan=True, msg=lambda m: f"{name} {what}: {m}"
+    )
 
 
 def check_call(kernel: Kernel, name: str, args: list[object], what: str) -> None:
@@ -123,16 +133,20 @@ def test_values(plugin: Plugin, entries: dict[str, dict[str, object]], name: str
 
 
 def calls_of(name: str, dtype: torch.dtype, first: bool) -> Iterator[tuple[str, list[object]]]:
-    """The calls of one operator and type; the first type gets all layouts and special values."""
+    """The calls of one operator and type; the first type gets the layouts and special values."""
     if name in ELEMENTWISE:
         spec = ELEMENTWISE[name]
-        layouts = [n for n in ELEMENTWISE_LAYOUTS if not (name == "copy" and n == "broadcast")]  # copies only spread src
-        yield from elementwise_calls(spec, dtype, layouts if first else FEW_LAYOUTS)
+
+        def layouts(pattern: int) -> list[str]:
+            names = chosen_layouts(name, pattern, EVERYTHING) if first or EVERYTHING else ["contiguous"]
+            return [n for n in names if not (name == "copy" and n == "broadcast")]  # copies only spread src
+
+        yield from elementwise_calls(spec, dtype, layouts)
         if first and spec.special and dtype.is_floating_point:
             yield from special_calls(spec, dtype)
     else:
         for i, call in enumerate(other_calls(name, dtype)):
-            if first or i % 3 == 0:
+            if first or EVERYTHING or i % 4 == 0:
                 yield call
 
 
@@ -141,7 +155,9 @@ def test_every_entry_has_cases(entries: dict[str, dict[str, object]]) -> None:
     assert set(entries) - set(ELEMENTWISE) - set(OTHERS) == set()
 
 
-def test_count_of_right_ops(entries: dict[str, dict[str, object]], capsys: pytest.CaptureFixture[str]) -> None:
+def test_count_of_right_ops(
+    entries: dict[str, dict[str, object]], capsys: pytest.CaptureFixture[str]
+) -> None:
     """Prints how many operators were right; at least 60 have to be."""
     with capsys.disabled():
         for mode, names in sorted(_right.items()):
@@ -172,12 +188,17 @@ MIXED = [
     ("max.dim", [torch.tensor([[1.0, float("nan"), 3.0, float("nan")], [2.0, 2.0, 1.0, 0.0]]), 1, False]),
     ("argmax", [torch.tensor([[1.0, float("nan"), 3.0], [2.0, 2.0, 1.0]]), None, False]),
     ("amax", [torch.tensor([[1.0, float("nan"), 3.0], [2.0, 5.0, 1.0]]), [1], False]),
-    ("native_layer_norm", [torch.randn(4, 64).half(), [64], torch.ones(64).half(), torch.zeros(64).half(), 1e-5]),
+    (
+        "native_layer_norm",
+        [torch.randn(4, 64).half(), [64], torch.ones(64).half(), torch.zeros(64).half(), 1e-5],
+    ),
 ]
 
 
 @pytest.mark.parametrize(("name", "args"), MIXED, ids=lambda v: v if isinstance(v, str) else "")
-def test_mixed_types(plugin: Plugin, entries: dict[str, dict[str, object]], name: str, args: list[object]) -> None:
+def test_mixed_types(
+    plugin: Plugin, entries: dict[str, dict[str, object]], name: str, args: list[object]
+) -> None:
     """Type promotion as PyTorch has it, exact 64-bit integers, NaN in extrema."""
     native = call_reference(name, args)
     got = Kernel(plugin, 0, entries[name]).run(args, [poisoned(t) for t in native])
@@ -191,7 +212,11 @@ CASTS = ["bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat1
 @pytest.mark.parametrize("source", CASTS)
 def test_casts(plugin: Plugin, entries: dict[str, dict[str, object]], source: str) -> None:
     """copy and _to_copy from one type to others."""
-    values = torch.tensor([0, 1, 2, 3, 100, 7]) if source in ("bool", "uint8") else torch.tensor([0, -1, 2, -3, 100, 7])
+    values = (
+        torch.tensor([0, 1, 2, 3, 100, 7])
+        if source in ("bool", "uint8")
+        else torch.tensor([0, -1, 2, -3, 100, 7])
+    )
     src = values.to(getattr(torch, source))
     copy, cast = Kernel(plugin, 0, entries["copy"]), Kernel(plugin, 0, entries["_to_copy"])
     at = CASTS.index(source)
@@ -207,7 +232,9 @@ def test_casts(plugin: Plugin, entries: dict[str, dict[str, object]], source: st
 
 def test_half_rounding(plugin: Plugin, entries: dict[str, dict[str, object]]) -> None:
     """float32 to the small floats rounds to nearest even, infinities and NaN included."""
-    numbers = torch.tensor([1.0, 1.0009765, 65504.0, 65520.0, 1e-8, 6e-8, -2.5e-7, float("inf"), float("nan"), 3.1415927, -1e38])
+    numbers = torch.tensor(
+        [1.0, 1.0009765, 65504.0, 65520.0, 1e-8, 6e-8, -2.5e-7, float("inf"), float("nan"), 3.1415927, -1e38]
+    )
     numbers = torch.cat([numbers, torch.randn(500)])
     cast = Kernel(plugin, 0, entries["_to_copy"])
     for dtype in (torch.float16, torch.bfloat16):
@@ -218,7 +245,9 @@ def test_half_rounding(plugin: Plugin, entries: dict[str, dict[str, object]]) ->
 def test_complex_copy(plugin: Plugin, entries: dict[str, dict[str, object]]) -> None:
     """Copies without conversion move bits, also of types that no kernel computes in."""
     src = torch.randn(5, 7, dtype=torch.complex64).t()
-    got = Kernel(plugin, 0, entries["copy"]).run([torch.empty(7, 5, dtype=torch.complex64), src, False], [poisoned(src)])[0]
+    got = Kernel(plugin, 0, entries["copy"]).run(
+        [torch.empty(7, 5, dtype=torch.complex64), src, False], [poisoned(src)]
+    )[0]
     assert torch.equal(got, src)
 
 
@@ -233,7 +262,9 @@ def test_host_scalars(plugin: Plugin, entries: dict[str, dict[str, object]]) -> 
     got = less.run([half, HostScalar(0.1, torch.float64)], [torch.zeros(2, dtype=torch.bool)])[0]
     assert got.tolist() == [False, False]
     big = torch.tensor([2**60, 2**60 + 1])
-    got = Kernel(plugin, 0, entries["eq.Tensor"]).run([big, HostScalar(2**60, torch.int64)], [torch.zeros(2, dtype=torch.bool)])[0]
+    got = Kernel(plugin, 0, entries["eq.Tensor"]).run(
+        [big, HostScalar(2**60, torch.int64)], [torch.zeros(2, dtype=torch.bool)]
+    )[0]
     assert got.tolist() == [True, False]
 
 
@@ -263,7 +294,9 @@ def test_in_place(plugin: Plugin, entries: dict[str, dict[str, object]]) -> None
         assert torch.equal(got, host * 3)
 
 
-def test_unsupported_is_said_before_anything_is_written(plugin: Plugin, entries: dict[str, dict[str, object]]) -> None:
+def test_unsupported_is_said_before_anything_is_written(
+    plugin: Plugin, entries: dict[str, dict[str, object]]
+) -> None:
     """A call that no kernel takes: status UNSUPPORTED, a text, untouched output."""
     out = torch.full((4,), 5, dtype=torch.int64)
     kernel = Kernel(plugin, 0, entries["exp"])

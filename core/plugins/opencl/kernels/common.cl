@@ -1,5 +1,5 @@
 // common.cl - loads, stores and types that every kernel file builds on. The plugin puts these definitions
-// in front of it: T (compute type), T16 (16 lanes of it), T_FLOAT, T_F32, T_F64, T_WIDE (8 bytes), HAS_FP64,
+// in front of it: T (compute type), TV (LANES lanes of it), T_FLOAT, T_F32, T_F64, T_BYTES, HAS_FP64,
 // GROUP (work-items in a group of data-parallel kernels), and KERNEL_<name> for the one kernel that the
 // program is built for: drivers compile whole programs, so each has one kernel.
 //
@@ -77,25 +77,40 @@ static inline void store_bf16(__global char* p, long i, T v) {
   ((__global ushort*)p)[i] = (ushort)(value != value ? 0x7fc0u : rounded);
 }
 
-// 16 neighbouring elements from element i on, in the compute type.
-#define LOAD16(type, p, i) JOIN(load16_, type)(p, i)
-#define PLAIN_LOAD16(name, type)                                                          \
-  static inline T16 JOIN(load16_, name)(const __global char* p, long i) {                 \
-    return JOIN(convert_, T16)(vload16(0, (const __global type*)p + i));                   \
+// LANES neighbouring elements from element i on, in the compute type. Types wider than T are gathered one
+// by one, so that no vector is wider than TV.
+#define VLOAD JOIN(vload, LANES)
+#define VSTORE JOIN(vstore, LANES)
+#define TO_TV JOIN(convert_, TV)
+#define LOADV(type, p, i) JOIN(loadv_, type)(p, i)
+#define NARROW_LOADV(name, type) \
+  static inline TV JOIN(loadv_, name)(const __global char* p, long i) { return TO_TV(VLOAD(0, (const __global type*)p + i)); }
+#define GATHER_LOADV(name)                                                        \
+  static inline TV JOIN(loadv_, name)(const __global char* p, long i) {           \
+    T values[LANES];                                                              \
+    for (int lane = 0; lane < LANES; ++lane) values[lane] = (T)LOAD(name, p, i + lane); \
+    return VLOAD(0, values);                                                      \
   }
-PLAIN_LOAD16(bool, uchar)
-PLAIN_LOAD16(u8, uchar)
-PLAIN_LOAD16(i8, char)
-PLAIN_LOAD16(i16, short)
-PLAIN_LOAD16(i32, int)
-PLAIN_LOAD16(i64, long)
-PLAIN_LOAD16(f32, float)
+NARROW_LOADV(bool, uchar)
+NARROW_LOADV(u8, uchar)
+NARROW_LOADV(i8, char)
+NARROW_LOADV(i16, short)
+NARROW_LOADV(i32, int)
+NARROW_LOADV(f32, float)
+#if T_BYTES == 8
+NARROW_LOADV(i64, long)
 #ifdef HAS_FP64
-PLAIN_LOAD16(f64, double)
+NARROW_LOADV(f64, double)
 #endif
-static inline T16 load16_f16(const __global char* p, long i) {
-  return JOIN(convert_, T16)(vload_half16(0, (const __global half*)p + i));
+#else
+GATHER_LOADV(i64)
+#ifdef HAS_FP64
+GATHER_LOADV(f64)
+#endif
+#endif
+static inline TV loadv_f16(const __global char* p, long i) {
+  return TO_TV(JOIN(vload_half, LANES)(0, (const __global half*)p + i));
 }
-static inline T16 load16_bf16(const __global char* p, long i) {
-  return JOIN(convert_, T16)(as_float16(convert_uint16(vload16(0, (const __global ushort*)p + i)) << 16));
+static inline TV loadv_bf16(const __global char* p, long i) {
+  return TO_TV(JOIN(as_float, LANES)(JOIN(convert_uint, LANES)(VLOAD(0, (const __global ushort*)p + i)) << 16));
 }

@@ -1,7 +1,7 @@
 // math.cl - float functions without branches, so that the compiler can vectorise over them (the drivers'
 // own exp, erf and the like do not vectorise on CPUs). The plugin includes this file twice: for one lane
-// (F = float, I = int, suffix 1) and for sixteen (F = float16, I = int16, suffix 16).
-// Errors against correctly rounded results, measured by core/tests/opencl_plugin: at most 2.5 ulp.
+// (F = float, I = int, suffix 1) and for LANES of them (float8 and int8, say, suffix v).
+// Errors against float64, asserted by core/tests/opencl_plugin/test_math.py: at most 3 units in the last place.
 
 #define FN(name) JOIN(name, F_SUFFIX)
 #define AS_F JOIN(as_, F)

@@ -1,11 +1,11 @@
 // matmul.cl - out[b, m, n] = alpha * sum over k of A[b, m, k] * B[b, k, n] + beta * D[b, m, n]. The plugin
 // defines TYPE (of A, B and the output), TYPE_IS_T, ROWS and VECTORS (the register tile is ROWS x
-// 16 * VECTORS) and, where D counts, ADDED_TYPE.
+// LANES * VECTORS) and, where D counts, ADDED_TYPE.
 //
 // Packed operands: A in panels of ROWS rows, element [panel][k][row]; B in panels of COLUMNS columns,
 // element [panel][k][column]; both in T, padded with zeros.
 
-#define COLUMNS (16 * VECTORS)
+#define COLUMNS (LANES * VECTORS)
 #define PACK_DEPTH 256
 
 // Element [b, r, c] of a matrix is at b * batch + r * row + c * column.
@@ -46,7 +46,7 @@ __kernel void matmul_pack_b(const __global char* in, ulong in_offset, __global c
   if (column + COLUMNS <= p.n && p.b.column == 1) {
     for (long k = first; k < end; ++k)
       for (int v = 0; v < VECTORS; ++v)
-        vstore16(LOAD16(TYPE, in + in_offset, place + k * p.b.row + 16 * v), 0, target + k * COLUMNS + 16 * v);
+        VSTORE(LOADV(TYPE, in + in_offset, place + k * p.b.row + LANES * v), 0, target + k * COLUMNS + LANES * v);
     return;
   }
   for (int c = 0; c < COLUMNS; ++c)
@@ -77,18 +77,18 @@ __kernel void matmul_tiles(const __global char* packed_a, ulong a_offset, const 
   const long column = n_panel * COLUMNS;
   for (long m_panel = get_global_id(0) * chunk; m_panel < last; ++m_panel) {
     const __global T* a = (const __global T*)(packed_a + a_offset) + (batch * m_panels + m_panel) * p.k * ROWS;
-    T16 tile[ROWS][VECTORS];
+    TV tile[ROWS][VECTORS];
 #pragma unroll
     for (int r = 0; r < ROWS; ++r)
 #pragma unroll
-      for (int v = 0; v < VECTORS; ++v) tile[r][v] = (T16)((T)0);
+      for (int v = 0; v < VECTORS; ++v) tile[r][v] = (TV)((T)0);
     for (long k = 0; k < p.k; ++k) {
-      T16 line[VECTORS];
+      TV line[VECTORS];
 #pragma unroll
-      for (int v = 0; v < VECTORS; ++v) line[v] = vload16(0, b + k * COLUMNS + 16 * v);
+      for (int v = 0; v < VECTORS; ++v) line[v] = VLOAD(0, b + k * COLUMNS + LANES * v);
 #pragma unroll
       for (int r = 0; r < ROWS; ++r) {
-        const T16 left = (T16)(a[k * ROWS + r]);
+        const TV left = (TV)(a[k * ROWS + r]);
 #pragma unroll
         for (int v = 0; v < VECTORS; ++v)
 #if T_FLOAT
@@ -104,10 +104,10 @@ __kernel void matmul_tiles(const __global char* packed_a, ulong a_offset, const 
       if (row + r >= p.m) continue;
 #pragma unroll
       for (int v = 0; v < VECTORS; ++v) {
-        const long first = column + 16 * v;
-        T values[16];
-        vstore16(tile[r][v], 0, values);
-        const int count = (int)min(16L, p.n - first);
+        const long first = column + LANES * v;
+        T values[LANES];
+        VSTORE(tile[r][v], 0, values);
+        const int count = (int)min((long)LANES, p.n - first);
         for (int c = 0; c < count; ++c)
           STORE(TYPE, out + out_offset, OUT_PLACE(batch, row + r, first + c), FINISHED(values[c], batch, row + r, first + c));
       }
@@ -117,7 +117,7 @@ __kernel void matmul_tiles(const __global char* packed_a, ulong a_offset, const 
 #endif
 
 #ifdef KERNEL_matmul_direct
-// One result a work-item; sixteen lanes where both operands are dense along k.
+// One result a work-item; several lanes where both operands are dense along k.
 __kernel void matmul_direct(const __global char* left, ulong a_offset, const __global char* right, ulong b_offset,
                             __global char* out, ulong out_offset, ADDED_PARAMETER T alpha, T beta, product_t p) {
   const long result = get_global_id(0);
@@ -126,14 +126,13 @@ __kernel void matmul_direct(const __global char* left, ulong a_offset, const __g
   const long a_at = batch * p.a.batch + row * p.a.row, b_at = batch * p.b.batch + column * p.b.column;
   T total = 0;
   long k = 0;
-  if (p.a.column == 1 && p.b.row == 1 && p.k >= 16) {
-    T16 lanes = (T16)((T)0);
-    for (; k + 16 <= p.k; k += 16)
-      lanes += LOAD16(TYPE, left + a_offset, a_at + k) * LOAD16(TYPE, right + b_offset, b_at + k);
-    const JOIN(T, 8) x = lanes.lo + lanes.hi;
-    const JOIN(T, 4) y = x.lo + x.hi;
-    const JOIN(T, 2) z = y.lo + y.hi;
-    total = z.lo + z.hi;
+  if (p.a.column == 1 && p.b.row == 1 && p.k >= LANES) {
+    TV lanes = (TV)((T)0);
+    for (; k + LANES <= p.k; k += LANES)
+      lanes += LOADV(TYPE, left + a_offset, a_at + k) * LOADV(TYPE, right + b_offset, b_at + k);
+    T values[LANES];
+    VSTORE(lanes, 0, values);
+    for (int lane = 0; lane < LANES; ++lane) total += values[lane];
   }
   while (k < p.k) {  // in short chains of additions, which lose fewer digits
     const long end = min(k + 128, p.k);

@@ -4,7 +4,7 @@
 
 // Elements that one work-item reduces by themselves before joining them to its total, and how many of
 // those go one after the other into the same number: short chains of additions lose fewer digits.
-#define BLOCK 4096
+#define BLOCK 2048
 #define CHAIN 128
 
 // Dimensions of one operand.
@@ -17,7 +17,7 @@ typedef struct {
 #if T_FLOAT
 #define LOWEST ((T)(-INFINITY))
 #define HIGHEST ((T)(INFINITY))
-#elif T_WIDE
+#elif T_BYTES == 8
 #define LOWEST LONG_MIN
 #define HIGHEST LONG_MAX
 #else
@@ -26,7 +26,7 @@ typedef struct {
 #endif
 
 // START, the value of an empty range; STEP(V, a, x), one more value x for the lanes a of type V (T or
-// T16); JOINED(V, a, b), two partial results; RESULT(a, n), the end result over n elements.
+// TV); JOINED(V, a, b), two partial results; RESULT(a, n), the end result over n elements.
 #define MAP(V, x) (x)
 #define RESULT(a, n) (a)
 #if defined(OP_sum) || defined(OP_sum_all) || defined(OP_mean) || defined(OP_mean_all)
@@ -78,22 +78,22 @@ static inline long kept_place(const layout_t* kept, int operand, long i) {
 }
 
 #if FORM == 0 || FORM == 3
-static inline T join_lanes(T16 a) {
-  const JOIN(T, 8) b = STEP(JOIN(T, 8), a.lo, a.hi);
-  const JOIN(T, 4) c = STEP(JOIN(T, 4), b.lo, b.hi);
-  const JOIN(T, 2) d = STEP(JOIN(T, 2), c.lo, c.hi);
-  return STEP(T, d.lo, d.hi);
+static inline T join_lanes(TV a) {
+  T values[LANES], total = START;
+  VSTORE(a, 0, values);
+  for (int lane = 0; lane < LANES; ++lane) total = STEP(T, total, values[lane]);
+  return total;
 }
 
 // `count` elements from `place` on, `stride` apart.
 static inline T reduce_line(const __global char* in, long place, long count, long stride, T shift, int squares) {
   T total = START;
   long i = 0;
-  if (stride == 1 && count >= 16) {
-    T16 lanes = (T16)(START);
-    for (; i + 16 <= count; i += 16) {
-      const T16 x = LOAD16(IN_TYPE, in, place + i);
-      lanes = STEP(T16, lanes, MAP(T16, x));
+  if (stride == 1 && count >= LANES) {
+    TV lanes = (TV)(START);
+    for (; i + LANES <= count; i += LANES) {
+      const TV x = LOADV(IN_TYPE, in, place + i);
+      lanes = STEP(TV, lanes, MAP(TV, x));
     }
     total = join_lanes(lanes);
   }
@@ -149,7 +149,7 @@ REDUCE_KERNEL(reduce_strided, stride)
 #endif
 
 #ifdef KERNEL_reduce_columns
-#define WIDTH (16 * VECTORS)
+#define WIDTH (LANES * VECTORS)
 // WIDTH neighbouring results at a time, for a dense innermost kept dimension of at least that many. The
 // last group of a row begins early enough to be whole; elements computed twice come out the same.
 __kernel void reduce_columns(const __global char* in, ulong in_offset, __global char* out, ulong out_offset, long results,
@@ -165,9 +165,9 @@ __kernel void reduce_columns(const __global char* in, ulong in_offset, __global 
   const long lines = (inner + BLOCK - 1) / BLOCK;
   const long blocks = inner == 0 ? 0 : items / inner * lines;
   const long place = kept_place(&kept, 0, result);
-  T16 total[VECTORS], lanes[VECTORS];
+  TV total[VECTORS], lanes[VECTORS];
 #pragma unroll
-  for (int v = 0; v < VECTORS; ++v) total[v] = (T16)(START);
+  for (int v = 0; v < VECTORS; ++v) total[v] = (TV)(START);
   for (long b = split * blocks / splits; b < (split + 1) * blocks / splits; ++b) {
     const long begin = (b % lines) * BLOCK;
     const long count = min((long)BLOCK, inner - begin);
@@ -175,29 +175,29 @@ __kernel void reduce_columns(const __global char* in, ulong in_offset, __global 
     for (long i = 0; i < count;) {
       const long end = min(i + CHAIN, count);
 #pragma unroll
-      for (int v = 0; v < VECTORS; ++v) lanes[v] = (T16)(START);
+      for (int v = 0; v < VECTORS; ++v) lanes[v] = (TV)(START);
       for (; i < end; ++i) {
 #pragma unroll
         for (int v = 0; v < VECTORS; ++v) {
-          const T16 x = LOAD16(IN_TYPE, in + in_offset, at + i * stride + 16 * v);
-          lanes[v] = STEP(T16, lanes[v], x);
+          const TV x = LOADV(IN_TYPE, in + in_offset, at + i * stride + LANES * v);
+          lanes[v] = STEP(TV, lanes[v], x);
         }
       }
 #pragma unroll
-      for (int v = 0; v < VECTORS; ++v) total[v] = STEP(T16, total[v], lanes[v]);
+      for (int v = 0; v < VECTORS; ++v) total[v] = STEP(TV, total[v], lanes[v]);
     }
   }
   const long target = kept_place(&kept, 1, result);
 #pragma unroll
   for (int v = 0; v < VECTORS; ++v) {
     if (splits > 1) {
-      vstore16(total[v], 0, (__global T*)(out + out_offset) + split * results + result + 16 * v);
+      VSTORE(total[v], 0, (__global T*)(out + out_offset) + split * results + result + LANES * v);
       continue;
     }
-    T values[16];
-    vstore16(total[v], 0, values);
-    for (int lane = 0; lane < 16; ++lane)
-      STORE(OUT_TYPE, out + out_offset, target + (16 * v + lane) * kept.stride[1][last], RESULT(values[lane], items));
+    T values[LANES];
+    VSTORE(total[v], 0, values);
+    for (int lane = 0; lane < LANES; ++lane)
+      STORE(OUT_TYPE, out + out_offset, target + (LANES * v + lane) * kept.stride[1][last], RESULT(values[lane], items));
   }
 }
 #endif
@@ -242,27 +242,27 @@ __kernel void reduce_variance(const __global char* in, ulong in_offset, __global
 #else
 #define BETTER(x, best) ((x) < (best))
 #endif
-// Sixteen lanes along a dense line: the extremum first, then the first place that has it.
+// LANES lanes along a dense line: the extremum first, then the first place that has it.
 static inline long find_in_line(const __global char* in, long place, long items, T* value) {
-  T16 lanes = LOAD16(IN_TYPE, in, place);
-  long i = 16;
-  for (; i + 16 <= items; i += 16) {
-    const T16 x = LOAD16(IN_TYPE, in, place + i);
+  TV lanes = LOADV(IN_TYPE, in, place);
+  long i = LANES;
+  for (; i + LANES <= items; i += LANES) {
+    const TV x = LOADV(IN_TYPE, in, place + i);
     lanes = BETTER(x, lanes) | (x != x) ? x : lanes;
   }
-  T parts[16];
-  vstore16(lanes, 0, parts);
+  T parts[LANES];
+  VSTORE(lanes, 0, parts);
   T best = parts[0];
-  for (int lane = 1; lane < 16; ++lane) best = BETTER(parts[lane], best) | (parts[lane] != parts[lane]) ? parts[lane] : best;
+  for (int lane = 1; lane < LANES; ++lane) best = BETTER(parts[lane], best) | (parts[lane] != parts[lane]) ? parts[lane] : best;
   for (; i < items; ++i) {
     const T x = (T)LOAD(IN_TYPE, in, place + i);
     best = BETTER(x, best) | (x != x) ? x : best;
   }
   *value = best;
   const int lost = best != best;
-  for (i = 0; i + 16 <= items; i += 16) {
-    const T16 x = LOAD16(IN_TYPE, in, place + i);
-    if (any(lost ? x != x : x == (T16)(best))) break;
+  for (i = 0; i + LANES <= items; i += LANES) {
+    const TV x = LOADV(IN_TYPE, in, place + i);
+    if (any(lost ? x != x : x == (TV)(best))) break;
   }
   for (; i < items - 1; ++i) {
     const T x = (T)LOAD(IN_TYPE, in, place + i);
@@ -283,7 +283,7 @@ __kernel void reduce_index(const __global char* in, ulong in_offset, __global ch
   const long step = reduced.rank == 1 ? reduced.stride[0] : 0;
   T best = (T)LOAD(IN_TYPE, in + in_offset, place);
   long index = 0;
-  if (step == 1 && items >= 16) {
+  if (step == 1 && items >= LANES) {
     index = find_in_line(in + in_offset, place, items, &best);
   } else {
     for (long i = 1; i < items; ++i) {

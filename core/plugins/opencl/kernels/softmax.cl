@@ -11,24 +11,24 @@
 
 #if T_F32
 #define M_EXP(x) exp_1(x)
-#define M_EXP16(x) exp_16(x)
+#define M_EXPV(x) exp_v(x)
 #else
 #define M_EXP(x) exp(x)
-#define M_EXP16(x) exp(x)
+#define M_EXPV(x) exp(x)
 #endif
 
-static inline T add_lanes(T16 a) {
-  const JOIN(T, 8) b = a.lo + a.hi;
-  const JOIN(T, 4) c = b.lo + b.hi;
-  const JOIN(T, 2) d = c.lo + c.hi;
-  return d.lo + d.hi;
+static inline T add_lanes(TV a) {
+  T values[LANES], total = 0;
+  VSTORE(a, 0, values);
+  for (int lane = 0; lane < LANES; ++lane) total += values[lane];
+  return total;
 }
 
-static inline T max_lanes(T16 a) {
-  const JOIN(T, 8) b = fmax(a.lo, a.hi);
-  const JOIN(T, 4) c = fmax(b.lo, b.hi);
-  const JOIN(T, 2) d = fmax(c.lo, c.hi);
-  return fmax(d.lo, d.hi);
+static inline T max_lanes(TV a) {
+  T values[LANES], peak = (T)(-INFINITY);
+  VSTORE(a, 0, values);
+  for (int lane = 0; lane < LANES; ++lane) peak = fmax(peak, values[lane]);
+  return peak;
 }
 
 static inline long row_place(const layout_t* kept, int operand, long i) {
@@ -40,25 +40,25 @@ static inline long row_place(const layout_t* kept, int operand, long i) {
   return place;
 }
 
-// Sixteen results, one by one where the type is narrower than T.
-static inline void store_lanes(__global char* p, long i, T16 v) {
-  T values[16];
-  vstore16(v, 0, values);
-  for (int lane = 0; lane < 16; ++lane) STORE(OUT_TYPE, p, i + lane, values[lane]);
+// LANES results, one by one where the type is narrower than T.
+static inline void store_lanes(__global char* p, long i, TV v) {
+  T values[LANES];
+  VSTORE(v, 0, values);
+  for (int lane = 0; lane < LANES; ++lane) STORE(OUT_TYPE, p, i + lane, values[lane]);
 }
 
 #define LOADED_A(i) ((T)LOAD(A_TYPE, a + a_offset, a_at + (i)))
 #define LOADED_B(i) ((T)LOAD(B_TYPE, b + b_offset, b_at + (i)))
-#define LOADED_A16(i) LOAD16(A_TYPE, a + a_offset, a_at + (i))
-#define LOADED_B16(i) LOAD16(B_TYPE, b + b_offset, b_at + (i))
+#define LOADED_AV(i) LOADV(A_TYPE, a + a_offset, a_at + (i))
+#define LOADED_BV(i) LOADV(B_TYPE, b + b_offset, b_at + (i))
 
 #if !BACKWARD
 #ifdef OP_softmax
 #define VALUE(x) (M_EXP((x) - peak) * factor)
-#define VALUE16(x) (M_EXP16((x) - (T16)(peak)) * (T16)(factor))
+#define VALUEV(x) (M_EXPV((x) - (TV)(peak)) * (TV)(factor))
 #else
 #define VALUE(x) ((x) - peak - factor)
-#define VALUE16(x) ((x) - (T16)(peak) - (T16)(factor))
+#define VALUEV(x) ((x) - (TV)(peak) - (TV)(factor))
 #endif
 
 static inline T factor_of(T sum) {
@@ -75,20 +75,20 @@ __kernel void softmax_rows(__global char* out, ulong out_offset, const __global 
   const long row = get_global_id(0);
   if (row >= rows) return;
   const long at = row_place(&kept, 0, row), a_at = row_place(&kept, 1, row);
-  const long whole = size & ~15L;
-  T16 peaks = (T16)(-INFINITY);
-  for (long i = 0; i < whole; i += 16) {
-    const T16 x = LOADED_A16(i);
+  const long whole = size / LANES * LANES;
+  TV peaks = (TV)(-INFINITY);
+  for (long i = 0; i < whole; i += LANES) {
+    const TV x = LOADED_AV(i);
     peaks = x > peaks ? x : peaks;
   }
   T peak = max_lanes(peaks);
   for (long i = whole; i < size; ++i) peak = fmax(peak, LOADED_A(i));
-  T16 sums = (T16)((T)0);
-  for (long i = 0; i < whole; i += 16) sums += M_EXP16(LOADED_A16(i) - (T16)(peak));
+  TV sums = (TV)((T)0);
+  for (long i = 0; i < whole; i += LANES) sums += M_EXPV(LOADED_AV(i) - (TV)(peak));
   T sum = add_lanes(sums);
   for (long i = whole; i < size; ++i) sum += M_EXP(LOADED_A(i) - peak);
   const T factor = factor_of(sum);
-  for (long i = 0; i < whole; i += 16) store_lanes(out + out_offset, at + i, VALUE16(LOADED_A16(i)));
+  for (long i = 0; i < whole; i += LANES) store_lanes(out + out_offset, at + i, VALUEV(LOADED_AV(i)));
   for (long i = whole; i < size; ++i) STORE(OUT_TYPE, out + out_offset, at + i, VALUE(LOADED_A(i)));
 }
 #endif
@@ -110,11 +110,11 @@ __kernel void softmax_strided(__global char* out, ulong out_offset, const __glob
 #ifdef OP_softmax_backward
 #define TERM(g, y) ((g) * (y))
 #define VALUE(g, y) (((g) - sum) * (y))
-#define VALUE16(g, y) (((g) - (T16)(sum)) * (y))
+#define VALUEV(g, y) (((g) - (TV)(sum)) * (y))
 #else
 #define TERM(g, y) (g)
 #define VALUE(g, y) ((g) - M_EXP(y) * sum)
-#define VALUE16(g, y) ((g) - M_EXP16(y) * (T16)(sum))
+#define VALUEV(g, y) ((g) - M_EXPV(y) * (TV)(sum))
 #endif
 
 #ifdef KERNEL_softmax_rows
@@ -123,12 +123,12 @@ __kernel void softmax_rows(__global char* out, ulong out_offset, const __global 
   const long row = get_global_id(0);
   if (row >= rows) return;
   const long at = row_place(&kept, 0, row), a_at = row_place(&kept, 1, row), b_at = row_place(&kept, 2, row);
-  const long whole = size & ~15L;
-  T16 sums = (T16)((T)0);
-  for (long i = 0; i < whole; i += 16) sums += TERM(LOADED_A16(i), LOADED_B16(i));
+  const long whole = size / LANES * LANES;
+  TV sums = (TV)((T)0);
+  for (long i = 0; i < whole; i += LANES) sums += TERM(LOADED_AV(i), LOADED_BV(i));
   T sum = add_lanes(sums);
   for (long i = whole; i < size; ++i) sum += TERM(LOADED_A(i), LOADED_B(i));
-  for (long i = 0; i < whole; i += 16) store_lanes(out + out_offset, at + i, VALUE16(LOADED_A16(i), LOADED_B16(i)));
+  for (long i = 0; i < whole; i += LANES) store_lanes(out + out_offset, at + i, VALUEV(LOADED_AV(i), LOADED_BV(i)));
   for (long i = whole; i < size; ++i) STORE(OUT_TYPE, out + out_offset, at + i, VALUE(LOADED_A(i), LOADED_B(i)));
 }
 #endif
