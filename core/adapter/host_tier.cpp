@@ -120,6 +120,7 @@ class HostArguments {
       cpu = stage_to_cpu(t, &copied_);
       bytes_ += t.numel() * t.itemsize();
     }
+    if (C10_UNLIKELY(call_.info.asks_for_grad) && t.requires_grad()) cpu.set_requires_grad(true);
     if (written) {
       written_.push_back({t, cpu, cpu.layout() == at::kStrided ? cpu.storage().data() : nullptr, argument});
     } else {

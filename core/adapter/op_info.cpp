@@ -102,6 +102,7 @@ OpInfo::OpInfo(const c10::OperatorHandle& op) : handle(op) {
   const bool has_generator = std::any_of(args.begin(), args.end(), [](const ArgInfo& a) { return a.generator; });
   random_inside = !has_generator && op.hasTag(at::Tag::nondeterministic_seeded);
   if (base_name == "_pack_padded_sequence" && returns.size() > 1) returns[1].keep_on_cpu = true;
+  asks_for_grad = base_name == "_sparse_mm_reduce_impl";
   auto& dispatcher = c10::Dispatcher::singleton();
   if (base_name == "convolution_overrideable") {
     host_target = dispatcher.findSchemaOrThrow("aten::convolution", "");

@@ -7,9 +7,13 @@
 #include <ATen/ops/_indices_native.h>
 #include <ATen/ops/_nnz_native.h>
 #include <ATen/ops/_values_native.h>
+#include <ATen/ops/ccol_indices_native.h>
+#include <ATen/ops/col_indices_native.h>
+#include <ATen/ops/crow_indices_native.h>
 #include <ATen/ops/dense_dim_native.h>
 #include <ATen/ops/indices_native.h>
 #include <ATen/ops/is_coalesced_native.h>
+#include <ATen/ops/row_indices_native.h>
 #include <ATen/ops/sparse_dim_native.h>
 #include <ATen/ops/values_native.h>
 #include <torch/library.h>
@@ -71,6 +75,15 @@ at::Tensor sparse_to_ral(const at::Tensor& cpu, ral::Device& device, uint64_t* c
                     c10::Device(kRal, index));
 }
 
+namespace {
+at::Tensor refuse_copy(const at::Tensor& self, const at::Tensor& target, bool) {
+  TORCH_CHECK_NOT_IMPLEMENTED(false, "ral: copying into a sparse tensor in place (", self.layout(), " on ", self.device(), " to ",
+                              target.layout(), " on ", target.device(),
+                              ") has no form here; make a new one with .to(), .cpu() or .clone()");
+  return target;
+}
+}  // namespace
+
 // What only reads or sets a sparse tensor's own members is the same on every device.
 TORCH_LIBRARY_IMPL(aten, SparsePrivateUse1, m) {
   m.impl("_indices", at::native::_indices_sparse);
@@ -82,6 +95,18 @@ TORCH_LIBRARY_IMPL(aten, SparsePrivateUse1, m) {
   m.impl("dense_dim", at::native::dense_dim_sparse);
   m.impl("is_coalesced", at::native::is_coalesced_sparse);
   m.impl("_coalesced_", at::native::_coalesced_sparse_);
+  m.impl("_copy_from", refuse_copy);
+}
+TORCH_LIBRARY_IMPL(aten, SparseCsrPrivateUse1, m) {
+  m.impl("crow_indices", at::native::crow_indices_sparse_csr);
+  m.impl("col_indices", at::native::col_indices_sparse_csr);
+  m.impl("ccol_indices", at::native::ccol_indices_sparse_csr);
+  m.impl("row_indices", at::native::row_indices_sparse_csr);
+  m.impl("values", at::native::values_sparse_csr);
+  m.impl("_nnz", at::native::_nnz_sparse_csr);
+  m.impl("sparse_dim", at::native::sparse_dim_sparse_csr);
+  m.impl("dense_dim", at::native::dense_dim_sparse_csr);
+  m.impl("_copy_from", refuse_copy);
 }
 
 }  // namespace torch_fl

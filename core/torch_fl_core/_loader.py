@@ -90,7 +90,11 @@ def _other_accelerator() -> bool:
     """Is there a CUDA or XPU device? Beside one, claiming PrivateUse1 changes torch.accelerator, so we wait to be asked."""
     import torch
 
-    if torch.version.cuda is None and torch.version.hip is None and getattr(torch.version, "xpu", None) is None:
+    if (
+        torch.version.cuda is None
+        and torch.version.hip is None
+        and getattr(torch.version, "xpu", None) is None
+    ):
         return False
     return torch.cuda.is_available() or (hasattr(torch, "xpu") and torch.xpu.is_available())
 

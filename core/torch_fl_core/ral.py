@@ -88,7 +88,9 @@ def _print_from_host() -> None:
     from torch import _tensor_str as printer
 
     original = printer._tensor_str
-    printer._tensor_str = lambda self, indent: original(self.cpu() if self.device.type == "ral" else self, indent)
+    printer._tensor_str = lambda self, indent: original(
+        self.cpu() if self.device.type == "ral" else self, indent
+    )
 
 
 def _map_dlpack_device() -> None:
@@ -265,7 +267,9 @@ class Event:
     ) -> torch.Event:
         if interprocess:
             raise ValueError("ral events cannot be shared between processes")
-        return torch.Event(torch.device("ral", _C.current_device()), enable_timing=enable_timing, blocking=blocking)
+        return torch.Event(
+            torch.device("ral", _C.current_device()), enable_timing=enable_timing, blocking=blocking
+        )
 
 
 def current_stream(device: Device = None) -> torch.Stream:
@@ -527,7 +531,9 @@ def explain(op_name: str, *args: Any, **kwargs: Any) -> dict[str, Any]:
         if "ral: explained" not in str(error):
             raise
     else:
-        raise ValueError(f"{op_name} reached no computing operator of a ral device (a view, a copy, or no ral tensor)")
+        raise ValueError(
+            f"{op_name} reached no computing operator of a ral device (a view, a copy, or no ral tensor)"
+        )
     finally:
         _C.set_explaining(False)
     answer = _C.take_explanation()

@@ -24,6 +24,7 @@ from torch_fl.buffers import label
 from torch_fl.instrument import source_hash
 from torch_fl.tables import Tables
 from torch_fl_core.trace.layout import Flag
+from torch_fl_core.trace.recording import thread_names
 from torch_fl_core.trace.ring import Ring
 
 MIME = "application/vnd.torch-fl.profile+json"
@@ -237,10 +238,10 @@ class Recording:
     # Names of threads.
 
     def _name_threads(self) -> None:
-        for thread in threading.enumerate():
-            if thread.native_id is not None:
-                name = "main" if thread is threading.main_thread() else thread.name
-                self._threads[thread.native_id] = name
+        self._threads.update(thread_names())
+        main = threading.main_thread().native_id
+        if main is not None:
+            self._threads[main] = "main"
 
     # What is shown.
 

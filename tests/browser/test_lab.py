@@ -138,7 +138,7 @@ def train(page, seen: Journey, sources: list[str]) -> int:
 def picture(page, training: int) -> None:
     """The whole profiled cell, for docs/images/profiled_cell.png; needs a window as high as the cell."""
     before = page.viewport_size
-    page.set_viewport_size({"width": 1300, "height": 1900})
+    page.set_viewport_size({"width": 1500, "height": 1500})
     page.wait_for_timeout(1_000)
     jlab.cell(page, training).scroll_into_view_if_needed()
     jlab.cell(page, training).screenshot(path=OUTPUT / "profiled_cell.png")

@@ -94,7 +94,9 @@ def rows(operators: list[Operator]) -> list[str]:
         base = functional.get(op.group) or (made[0] if made else "")
         table[op.full_name] = (base, op.strict)
         table |= {name: (base, op.strict) for name in op.autogen}
-    return [f'{{"{name}", "{base}", {str(strict).lower()}}},' for name, (base, strict) in sorted(table.items())]
+    return [
+        f'{{"{name}", "{base}", {str(strict).lower()}}},' for name, (base, strict) in sorted(table.items())
+    ]
 
 
 def main() -> None:

@@ -20,6 +20,11 @@ from abi import Plugin
 SOURCE = Path(__file__).resolve().parents[2] / "plugins" / "opencl"
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """The marker of tests that take minutes, for runs of this folder alone."""
+    config.addinivalue_line("markers", "slow: takes minutes")
+
+
 @pytest.fixture(scope="session")
 def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Path of libopencl_plugin.so, with manifest and kernels beside it."""

@@ -353,3 +353,11 @@ def test_no_driver_at_all(library: Path, tmp_path: Path) -> None:
     )
     assert "missing: libOpenCL.so.1" in said
     assert "pip install pocl-binary-distribution" in said
+
+
+def test_linker_outside_the_path(library: Path, tmp_path: Path) -> None:
+    """PoCL links its kernels with `ld`, and ends the process without it: found even where the PATH leaves it out."""
+    if not Path("/usr/bin/ld").exists():
+        pytest.skip("needs /usr/bin/ld")
+    said = second_process(library, tmp_path, PATH="/nonexistent", POCL_CACHE_DIR=str(tmp_path / "pocl"))
+    assert said.split()[:2] == ["True", "1"]

@@ -25,7 +25,7 @@ from cases import (
 
 MANIFEST = Path(__file__).resolve().parents[2] / "plugins" / "opencl" / "kernel_manifest.json"
 OPS = [str(e["op_name"]).removeprefix("aten::") for e in json.loads(MANIFEST.read_text())["kernels"]]
-# Besides float32 each operator runs on one other data type, chosen by its name; with this set, on all types and layouts.
+# With this set, every operator runs on all its types and all layouts (an hour); else on a choice of them.
 EVERYTHING = os.environ.get("RAL_TEST_EVERYTHING") == "1"
 
 _right: dict[str, set[str]] = {}
@@ -110,44 +110,53 @@ def check_call(kernel: Kernel, name: str, args: list[object], what: str) -> None
         compare(name, g, n, e, what)
 
 
-def dtypes_of(entry: dict[str, object], name: str, plugin: Plugin) -> list[torch.dtype]:
-    """float32 (or the first supported type) and one other, so that all types come up over all operators."""
+def dtypes_of(entry: dict[str, object], plugin: Plugin) -> list[torch.dtype]:
+    """The entry's types that this device can compute, float32 first where it is one."""
     supported = [DTYPES[DTYPE_NAMES.index(str(d))] for d in entry["supported_dtypes"]]
     if not plugin.info().flags & FP64:
         supported = [d for d in supported if d != torch.float64]
-    first = torch.float32 if torch.float32 in supported else supported[0]
-    rest = [d for d in supported if d != first]
-    if EVERYTHING or not rest:
-        return [first, *rest]
-    return [first, rest[sum(map(ord, name)) % len(rest)]]
-
-
-@pytest.mark.parametrize("name", OPS)
-def test_values(plugin: Plugin, entries: dict[str, dict[str, object]], name: str) -> None:
-    """All values of one operator."""
-    kernel = Kernel(plugin, 0, entries[name])
-    for i, dtype in enumerate(dtypes_of(entries[name], name, plugin)):
-        for what, args in calls_of(name, dtype, first=i == 0):
-            check_call(kernel, name, args, f"{dtype} {what}")
-    _right.setdefault(plugin.path.parent.name, set()).add(name)
+    return sorted(supported, key=lambda d: d != torch.float32)
 
 
 def calls_of(name: str, dtype: torch.dtype, first: bool) -> Iterator[tuple[str, list[object]]]:
     """The calls of one operator and type; the first type gets the layouts and special values."""
-    if name in ELEMENTWISE:
-        spec = ELEMENTWISE[name]
-
-        def layouts(pattern: int) -> list[str]:
-            names = chosen_layouts(name, pattern, EVERYTHING) if first or EVERYTHING else ["contiguous"]
-            return [n for n in names if not (name == "copy" and n == "broadcast")]  # copies only spread src
-
-        yield from elementwise_calls(spec, dtype, layouts)
-        if first and spec.special and dtype.is_floating_point:
-            yield from special_calls(spec, dtype)
-    else:
+    if name not in ELEMENTWISE:
         for i, call in enumerate(other_calls(name, dtype)):
             if first or EVERYTHING or i % 4 == 0:
                 yield call
+        return
+    spec = ELEMENTWISE[name]
+
+    def layouts(pattern: int) -> list[str]:
+        names = chosen_layouts(name, pattern, EVERYTHING) if first or EVERYTHING else ["contiguous"]
+        return [n for n in names if not (name == "copy" and n == "broadcast")]  # copies only spread src
+
+    yield from elementwise_calls(spec, dtype, layouts)
+    if first and spec.special and dtype.is_floating_point:
+        yield from special_calls(spec, dtype)
+
+
+@pytest.mark.parametrize("name", OPS)
+def test_values(plugin: Plugin, entries: dict[str, dict[str, object]], name: str) -> None:
+    """All values of one operator in float32 (or its first type)."""
+    kernel = Kernel(plugin, 0, entries[name])
+    dtype = dtypes_of(entries[name], plugin)[0]
+    for what, args in calls_of(name, dtype, first=True):
+        check_call(kernel, name, args, f"{dtype} {what}")
+    _right.setdefault(plugin.path.parent.name, set()).add(name)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", OPS)
+def test_other_types(plugin: Plugin, entries: dict[str, dict[str, object]], name: str) -> None:
+    """One other data type, chosen by the operator's name so that all come up; or all of them."""
+    others = dtypes_of(entries[name], plugin)[1:]
+    if not others:
+        pytest.skip("has one type only")
+    kernel = Kernel(plugin, 0, entries[name])
+    for dtype in others if EVERYTHING else [others[sum(map(ord, name)) % len(others)]]:
+        for what, args in calls_of(name, dtype, first=False):
+            check_call(kernel, name, args, f"{dtype} {what}")
 
 
 def test_every_entry_has_cases(entries: dict[str, dict[str, object]]) -> None:
