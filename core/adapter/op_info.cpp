@@ -107,11 +107,11 @@ OpInfo::OpInfo(const c10::OperatorHandle& op) : handle(op) {
   if (base_name == "convolution_overrideable") {
     host_target = dispatcher.findSchemaOrThrow("aten::convolution", "");
     functional_name = "aten::convolution";
-    base_name = "convolution";
+    base_name = overload_name = "convolution";
   } else if (base_name == "convolution_backward_overrideable") {
     host_target = dispatcher.findSchemaOrThrow("aten::convolution_backward", "");
     functional_name = "aten::convolution_backward";
-    base_name = "convolution_backward";
+    base_name = overload_name = "convolution_backward";
     native_possible = false;
   }
 }
