@@ -6,8 +6,9 @@ namespace {
 
 // As on CUDA: a sigmoid in lower precision before the logarithm loses the gradient.
 at::Tensor binary_cross_entropy(const at::Tensor&, const at::Tensor&, const std::optional<at::Tensor>&, int64_t) {
-  TORCH_CHECK(false, "torch.nn.functional.binary_cross_entropy is unsafe to autocast; use "
-                     "binary_cross_entropy_with_logits instead, or leave autocast for it");
+  TORCH_CHECK(false,
+              "torch.nn.functional.binary_cross_entropy is unsafe to autocast; use "
+              "binary_cross_entropy_with_logits instead, or leave autocast for it");
 }
 
 #define LOWER_PRECISION(...) KERNEL_PRIVATEUSEONE(__VA_ARGS__, lower_precision_fp)

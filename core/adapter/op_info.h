@@ -39,7 +39,7 @@ struct OpInfo {
   bool returns_view = false;
   bool writes = false;                             // some argument is written
   bool random_inside = false;                      // draws random numbers without a generator argument
-  bool asks_for_grad = false;        // its CPU kernel looks at requires_grad of its arguments
+  bool asks_for_grad = false;                      // its CPU kernel looks at requires_grad of its arguments
   bool native_possible = false;                    // every return is a tensor, or a list of none
   std::optional<c10::OperatorHandle> host_target;  // run this on the host instead (overrideable convolution)
 

@@ -77,8 +77,8 @@ at::Tensor sparse_to_ral(const at::Tensor& cpu, ral::Device& device, uint64_t* c
 
 namespace {
 at::Tensor refuse_copy(const at::Tensor& self, const at::Tensor& target, bool) {
-  TORCH_CHECK_NOT_IMPLEMENTED(false, "ral: copying into a sparse tensor in place (", self.layout(), " on ", self.device(), " to ",
-                              target.layout(), " on ", target.device(),
+  TORCH_CHECK_NOT_IMPLEMENTED(false, "ral: copying into a sparse tensor in place (", self.layout(), " on ",
+                              self.device(), " to ", target.layout(), " on ", target.device(),
                               ") has no form here; make a new one with .to(), .cpu() or .clone()");
   return target;
 }
