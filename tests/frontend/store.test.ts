@@ -194,6 +194,14 @@ test('the live memory curve goes on from the tables and ends on what the summary
   ]);
 });
 
+test('a batch with merged records moves the live memory curve by its summary alone', () => {
+  const store = new ProfileStore();
+  const alloc = { kind: Kind.alloc, begin: 10, bytes: 1000, buffer: 1, device: 0 };
+  const frees = { kind: Kind.free, begin: 20, bytes: 5000, buffer: 0, device: 0, count: 5 };
+  store.receive(message(0, { ...running, memory_bytes: { 'ral:0': 300 } }), [makeBatch([alloc, frees], 0, 100)]);
+  assert.deepEqual(store.memoryCurve('ral:0'), [[100, 300]]);
+});
+
 test('at the end a bundle of the whole cell replaces the last part of a long one', () => {
   const store = new ProfileStore(100);
   for (let b = 0; b < 10; b++) {

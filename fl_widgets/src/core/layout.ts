@@ -76,7 +76,7 @@ function hostRows(store: ProfileStore): Draft[] {
   }
   const compiles = store.lanes.get('compile:-1');
   if (compiles) {
-    out.push({ kind: 'compiles', label: 'JIT compiles', lanes: [compiles], height: 17, device: '' });
+    out.push({ kind: 'compiles', label: 'compiles', lanes: [compiles], height: 17, device: '' });
   }
   return out;
 }
@@ -132,7 +132,7 @@ function rowsOfDevice(store: ProfileStore, index: number, height: number): Draft
   }
   const compiles = store.lanes.get(`compile:${index}`);
   if (compiles) {
-    rows.push({ kind: 'compiles', label: 'JIT compiles', lanes: [compiles], height: 17, device });
+    rows.push({ kind: 'compiles', label: 'compiles', lanes: [compiles], height: 17, device });
   }
   return rows;
 }

@@ -183,10 +183,21 @@ export class ProfileStore {
   /** Appends the records of one batch without telling the listeners. */
   append(batch: Batch): void {
     const record = emptyRecord();
+    const whole = this.isWhole(batch, record);
     for (let i = 0; i < batch.length; i++) {
-      this.addRecord(batch.read(i, record));
+      this.addRecord(batch.read(i, record), whole);
     }
     this.now = Math.max(this.now, batch.header.now);
+  }
+
+  /** Where records were merged, births and deaths of blocks no longer pair up: the summary's bytes must do. */
+  private isWhole(batch: Batch, record: TraceRecord): boolean {
+    for (let i = 0; i < batch.length; i++) {
+      if (batch.read(i, record).count > 1) {
+        return false;
+      }
+    }
+    return true;
   }
 
   addStrings(strings: Record<string, string> | undefined): void {
@@ -255,12 +266,14 @@ export class ProfileStore {
     this.nextNumber = number + 1;
   }
 
-  private addRecord(r: TraceRecord): void {
+  private addRecord(r: TraceRecord, whole: boolean): void {
     if (r.kind === Kind.compile && this.closeCompile(r)) {
       return;
     }
     const id = this.columns.append(r, () => this.forgetOldest());
-    this.memoryTail.add(r);
+    if (whole) {
+      this.memoryTail.add(r);
+    }
     const end = r.begin + r.duration;
     const tier = tierIndex(r.tier);
     if (r.kind === Kind.kernel && tier >= 0) {
