@@ -28,6 +28,8 @@ enum class NativeOutcome { Ran, PassedOn };
 NativeOutcome run_native(Call& call, Plan& plan, uint32_t reason, bool timed, int64_t* ns, std::string* why);
 // Builds the plan's kernel for these arguments on the preparing thread.
 void prepare_in_background(Call& call, Plan& plan);
+// Kernels that wait for that thread or are being built by it.
+int pending_builds() noexcept;
 // Stops the preparing thread; waits for the build at hand.
 void stop_preparing();
 

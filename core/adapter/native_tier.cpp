@@ -366,10 +366,12 @@ class Preparer {
     static auto& preparer = *new Preparer;
     return preparer;
   }
+  int pending() const noexcept { return pending_.load(std::memory_order_relaxed); }
   void add(Job job) {
     std::lock_guard<std::mutex> lock(mutex_);
     if (stopped_) return;
     jobs_.push_back(std::move(job));
+    ++pending_;
     if (!thread_.joinable()) thread_ = std::thread([this] { run(); });
     wake_.notify_one();
   }
@@ -377,6 +379,7 @@ class Preparer {
     {
       std::lock_guard<std::mutex> lock(mutex_);
       stopped_ = true;
+      pending_ -= static_cast<int>(jobs_.size());
       jobs_.clear();
     }
     wake_.notify_all();
@@ -408,6 +411,7 @@ class Preparer {
         }
       }
       job.plan->prepared(status, why);
+      --pending_;
     }
   }
   std::mutex mutex_;
@@ -415,6 +419,7 @@ class Preparer {
   std::deque<Job> jobs_;
   std::thread thread_;
   bool stopped_ = false;
+  std::atomic<int> pending_{0};
 };
 
 }  // namespace
@@ -434,6 +439,8 @@ void prepare_in_background(Call& call, Plan& plan) {
   }
   Preparer::get().add(std::move(job));
 }
+
+int pending_builds() noexcept { return Preparer::get().pending(); }
 
 void stop_preparing() { Preparer::get().stop(); }
 

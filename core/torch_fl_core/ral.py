@@ -56,6 +56,7 @@ __all__ = [
     "memory_reserved",
     "memory_snapshot",
     "memory_stats",
+    "pending_builds",
     "plugins",
     "reset_accumulated_memory_stats",
     "reset_peak_memory_stats",
@@ -508,6 +509,14 @@ def fallback_policy(order: str | None = None, strict: bool | None = None) -> _Po
     policy = _Policy(_C.policy()[0])
     policy._former = former
     return policy
+
+
+def pending_builds() -> int:
+    """How many native kernels are being built, or wait for it, in the background.
+
+    Each build has one of the host's cores for a while: benchmarks warm up until there are none.
+    """
+    return _C.pending_builds()
 
 
 def explain(op_name: str, *args: Any, **kwargs: Any) -> dict[str, Any]:
