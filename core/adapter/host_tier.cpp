@@ -4,7 +4,6 @@
 #include <ATen/Context.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/native/Resize.h>
-#include <ATen/record_function.h>
 
 #include "call.h"
 
@@ -218,8 +217,6 @@ int64_t run_on_host(Call& call, uint32_t reason, bool measure) {
   {
     std::optional<SeededCpuGenerator> seeded;
     if (C10_UNLIKELY(call.info.random_inside)) seeded.emplace(static_cast<c10::DeviceIndex>(call.device->index()));
-    std::optional<at::RecordFunctionGuard> quiet;  // what the kernel calls inside is not the user's
-    if (C10_UNLIKELY(tracing)) quiet.emplace(false);
     PoolScope pool(call.device->host_visible() ? call.device : nullptr);
     call_cpu_kernel(call, arguments.sparse());
   }

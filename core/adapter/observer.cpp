@@ -1,5 +1,6 @@
 // The trace's view of PyTorch's host side: every operator, user range and backward node while recording, the
 // line that each belongs to, and the birth and death of views.
+#include <ATen/SequenceNumber.h>
 #include <ATen/record_function.h>
 #include <c10/core/TensorImpl.h>
 
@@ -28,6 +29,7 @@ ForwardSlot g_forward[kForwardSlots];
 struct Frame final : public at::ObserverContext {
   ral::trace::Context before;
   int64_t begin = 0;
+  uint64_t first_sequence = 0;  // autograd's next number when the operator began
   uint32_t name = 0;
   bool user_range = false;
 };
@@ -57,17 +59,17 @@ void note_view(const at::RecordFunction& fn) {
   t.unsafeGetTensorImpl()->set_backend_meta(c10::make_intrusive<ViewLife>(id, bytes, t.storage()));
 }
 
-// Operators on this thread's stack. Only the outermost is recorded: what it calls is how PyTorch composes it, and
-// would cost more to write down than to run.
-thread_local int tls_depth = 0;
-
 ForwardSlot& forward_slot(int64_t sequence) { return g_forward[static_cast<size_t>(sequence) & (kForwardSlots - 1)]; }
 
-void remember_forward(int64_t sequence, const ral::trace::Context& context) {
-  if (sequence < 0 || context.backward || !context.inner_location) return;
-  auto& slot = forward_slot(sequence);
-  slot.location.store(context.inner_location, std::memory_order_relaxed);
-  slot.sequence.store(static_cast<uint64_t>(sequence) + 1, std::memory_order_release);
+// The numbers that autograd gave to the nodes of one operator belong to the line that called it.
+void remember_forward(uint64_t first, const ral::trace::Context& context) {
+  constexpr uint64_t kMost = 256;
+  const uint64_t end = std::min(at::sequence_number::peek(), first + kMost);
+  for (uint64_t sequence = first; sequence < end; ++sequence) {
+    auto& slot = forward_slot(static_cast<int64_t>(sequence));
+    slot.location.store(context.inner_location, std::memory_order_relaxed);
+    slot.sequence.store(sequence + 1, std::memory_order_release);
+  }
 }
 
 uint32_t forward_location(int64_t sequence) {
@@ -78,14 +80,8 @@ uint32_t forward_location(int64_t sequence) {
 }
 
 std::unique_ptr<at::ObserverContext> on_begin(const at::RecordFunction& fn) {
-  const bool function = fn.scope() == at::RecordScope::FUNCTION;
-  if (function) ++tls_depth;
   if (!ral::trace::enabled()) return nullptr;
   auto& context = ral::trace::context();
-  if (function && tls_depth > 1) {
-    remember_forward(fn.seqNr(), context);
-    return nullptr;
-  }
   auto frame = std::make_unique<Frame>();
   frame->before = context;
   frame->begin = ral::trace::now();
@@ -100,20 +96,25 @@ std::unique_ptr<at::ObserverContext> on_begin(const at::RecordFunction& fn) {
     context.backward = true;
     context.sequence_number = fn.seqNr();
     context.forward_location = forward_location(fn.seqNr());
-  } else if (!context.backward) {
-    context.sequence_number = fn.seqNr();
-    remember_forward(fn.seqNr(), context);
+    return frame;
   }
+  if (!context.backward) context.sequence_number = fn.seqNr();
+  frame->first_sequence = at::sequence_number::peek();
+  // Only the outermost operator is recorded: what it calls is how PyTorch composes it, and would cost more to write
+  // down than to run.
+  at::enableRecordFunction(false);
   return frame;
 }
 
 void on_end(const at::RecordFunction& fn, at::ObserverContext* observed) {
-  const bool function = fn.scope() == at::RecordScope::FUNCTION;
-  if (function && tls_depth > 0) --tls_depth;
-  if (function && ral::trace::enabled() && is_view_name(fn.name())) note_view(fn);
   auto* frame = static_cast<Frame*>(observed);
   if (!frame) return;
   auto& context = ral::trace::context();
+  if (fn.scope() == at::RecordScope::FUNCTION) {
+    at::enableRecordFunction(true);
+    if (!context.backward && context.inner_location) remember_forward(frame->first_sequence, context);
+    if (ral::trace::enabled() && is_view_name(fn.name())) note_view(fn);
+  }
   if (ral::trace::enabled()) {
     auto record = ral::trace::make(RAL_TRACE_OP);
     record.begin_ns = frame->begin;
