@@ -4,6 +4,7 @@
 #include <ATen/record_function.h>
 #include <c10/core/TensorImpl.h>
 
+#include <cstring>
 #include <mutex>
 
 #include "adapter.h"
@@ -81,6 +82,8 @@ uint32_t forward_location(int64_t sequence) {
 
 std::unique_ptr<at::ObserverContext> on_begin(const at::RecordFunction& fn) {
   if (!ral::trace::enabled()) return nullptr;
+  // The engine's own range around each backward node, which is recorded instead.
+  if (std::strncmp(fn.name(), "autograd::engine::", 18) == 0) return nullptr;
   auto& context = ral::trace::context();
   auto frame = std::make_unique<Frame>();
   frame->before = context;
