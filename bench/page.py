@@ -43,7 +43,10 @@ def notebook(path: pathlib.Path, answer: pathlib.Path) -> int:
         sources.append(BODY.format(steps=STEPS, name="plain"))
         sources.append("%%ral_profile\n" + BODY.format(steps=STEPS, name="magic"))
     sources.append(f"json.dump(times, open({str(answer)!r}, 'w'))")
-    book = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(s) for s in sources])
+    kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
+    book = nbformat.v4.new_notebook(
+        cells=[nbformat.v4.new_code_cell(s) for s in sources], metadata={"kernelspec": kernel}
+    )
     nbformat.write(book, path)
     return len(sources)
 
