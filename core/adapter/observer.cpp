@@ -3,8 +3,9 @@
 #include <ATen/SequenceNumber.h>
 #include <ATen/record_function.h>
 #include <c10/core/TensorImpl.h>
+#include <torch/csrc/autograd/function.h>
 
-#include <cstring>
+#include <iterator>
 #include <mutex>
 
 #include "adapter.h"
@@ -26,14 +27,24 @@ struct ForwardSlot {
 constexpr size_t kForwardSlots = 1 << 16;
 ForwardSlot g_forward[kForwardSlots];
 
-// What an operator changed in its thread's context, to be put back when it ends.
+enum class Range { op, backward_node, user };
+
+// What a range changed in its thread's context, to be put back when it ends.
 struct Frame final : public at::ObserverContext {
   ral::trace::Context before;
   int64_t begin = 0;
   uint64_t first_sequence = 0;  // autograd's next number when the operator began
   uint32_t name = 0;
-  bool user_range = false;
+  Range range = Range::op;
 };
+
+// The operator that this thread is in, if any, and whether its inner calls are passed over already. Switching them off
+// costs PyTorch some 0.3 us, so it waits for the first inner call: most operators have none.
+struct Outermost {
+  bool inside = false;
+  bool passing_over = false;
+};
+thread_local Outermost t_outermost;
 
 // Lives as long as a view's TensorImpl and tells the trace of its end.
 class ViewLife final : public c10::BackendMeta {
@@ -48,6 +59,15 @@ class ViewLife final : public c10::BackendMeta {
   uint64_t id_, bytes_;
   c10::Storage storage_;
 };
+
+// is_view_name(), remembered by the name's number in the trace.
+bool makes_views(uint32_t id, const char* name) {
+  static std::atomic<uint8_t> known[4096] = {};  // 0 unknown, 1 no, 2 yes
+  if (id >= std::size(known)) return is_view_name(name);
+  uint8_t answer = known[id].load(std::memory_order_relaxed);
+  if (!answer) known[id].store(answer = is_view_name(name) ? 2 : 1, std::memory_order_relaxed);
+  return answer == 2;
+}
 
 void note_view(const at::RecordFunction& fn) {
   if (fn.outputs().empty() || !fn.outputs().front().isTensor()) return;
@@ -80,32 +100,48 @@ uint32_t forward_location(int64_t sequence) {
   return ours ? slot.location.load(std::memory_order_relaxed) : 0;
 }
 
+// The engine's range around each backward node. It stands for the node's own range (scope BACKWARD_FUNCTION), which
+// would make PyTorch put the node's name together a second time.
+constexpr std::string_view kNodePrefix = "autograd::engine::evaluate_function: ";
+
 std::unique_ptr<at::ObserverContext> on_begin(const at::RecordFunction& fn) {
   if (!ral::trace::enabled()) return nullptr;
-  // The engine's own range around each backward node, which is recorded instead.
-  if (std::strncmp(fn.name(), "autograd::engine::", 18) == 0) return nullptr;
+  std::string_view name = fn.name();
+  Range range = fn.scope() == at::RecordScope::USER_SCOPE ? Range::user : Range::op;
+  if (range == Range::op && name.substr(0, kNodePrefix.size()) == kNodePrefix) {
+    range = Range::backward_node;
+    name.remove_prefix(kNodePrefix.size());
+  } else if (name.substr(0, 6) == "aten::") {
+    name.remove_prefix(6);
+  }
+  if (range == Range::op) {
+    // Only the outermost operator is recorded: what it calls is how PyTorch composes it, and would cost more to write
+    // down than to run.
+    if (t_outermost.inside) {
+      t_outermost.passing_over = true;
+      at::enableRecordFunction(false);
+      return nullptr;
+    }
+    t_outermost.inside = true;
+  }
   auto& context = ral::trace::context();
   auto frame = std::make_unique<Frame>();
   frame->before = context;
+  frame->range = range;
   frame->begin = ral::trace::now();
-  std::string_view name = fn.name();
-  if (name.rfind("aten::", 0) == 0) name.remove_prefix(6);
   frame->name = ral::trace::intern(name);
-  frame->user_range = fn.scope() == at::RecordScope::USER_SCOPE;
-  if (frame->user_range) return frame;
+  if (range == Range::user) return frame;
   context.op = frame->name;
   context.correlation = ral::trace::next_id();
-  if (fn.scope() == at::RecordScope::BACKWARD_FUNCTION) {
+  if (range == Range::backward_node) {
+    const auto node = torch::autograd::get_current_node();  // this range itself has no sequence number
     context.backward = true;
-    context.sequence_number = fn.seqNr();
-    context.forward_location = forward_location(fn.seqNr());
-    return frame;
+    context.sequence_number = node ? static_cast<int64_t>(node->sequence_nr()) : -1;
+    context.forward_location = forward_location(context.sequence_number);
+  } else {
+    if (!context.backward) context.sequence_number = fn.seqNr();
+    frame->first_sequence = at::sequence_number::peek();
   }
-  if (!context.backward) context.sequence_number = fn.seqNr();
-  frame->first_sequence = at::sequence_number::peek();
-  // Only the outermost operator is recorded: what it calls is how PyTorch composes it, and would cost more to write
-  // down than to run.
-  at::enableRecordFunction(false);
   return frame;
 }
 
@@ -113,17 +149,17 @@ void on_end(const at::RecordFunction& fn, at::ObserverContext* observed) {
   auto* frame = static_cast<Frame*>(observed);
   if (!frame) return;
   auto& context = ral::trace::context();
-  if (fn.scope() == at::RecordScope::FUNCTION) {
-    at::enableRecordFunction(true);
+  if (frame->range == Range::op) {
+    if (t_outermost.passing_over) at::enableRecordFunction(true);
+    t_outermost = {};
     if (!context.backward && context.inner_location) remember_forward(frame->first_sequence, context);
-    if (ral::trace::enabled() && is_view_name(fn.name())) note_view(fn);
+    if (ral::trace::enabled() && makes_views(frame->name, fn.name())) note_view(fn);
   }
   if (ral::trace::enabled()) {
     auto record = ral::trace::make(RAL_TRACE_OP);
     record.begin_ns = frame->begin;
-    record.end_ns = ral::trace::now();
     record.name = frame->name;
-    if (frame->user_range) record.flags |= RAL_TRACE_USER_RANGE;
+    if (frame->range == Range::user) record.flags |= RAL_TRACE_USER_RANGE;
     ral::trace::emit(record);
   }
   // Lines set while the operator ran (a Python callback) stay; the rest goes back.
@@ -141,10 +177,9 @@ void sync_observer() {
   std::lock_guard<std::mutex> lock(g_mutex);
   if (wanted == g_installed.load(std::memory_order_relaxed)) return;
   if (wanted) {
-    g_handle = at::addGlobalCallback(
-        at::RecordFunctionCallback(&on_begin, &on_end)
-            .needsOutputs(true)
-            .scopes({at::RecordScope::FUNCTION, at::RecordScope::BACKWARD_FUNCTION, at::RecordScope::USER_SCOPE}));
+    g_handle = at::addGlobalCallback(at::RecordFunctionCallback(&on_begin, &on_end)
+                                         .needsOutputs(true)
+                                         .scopes({at::RecordScope::FUNCTION, at::RecordScope::USER_SCOPE}));
   } else {
     at::removeCallback(g_handle);
   }

@@ -7,6 +7,7 @@ does not know the target loses nothing but the motion.
 
 from __future__ import annotations
 
+import contextlib
 import contextvars
 import logging
 import os
@@ -24,11 +25,13 @@ TARGET = "torch_fl.live"
 VERSION = 1
 PERIOD_S = 0.1
 UNSEEN_PERIOD_S = 0.2  # where nothing is sent
-TABLES_PERIOD_S = 0.3
+_LONGEST_PAUSE_S = 0.15
+TABLES_PERIOD_S = 1.0
 REFRESH_PERIOD_S = 3.0
 _FULL_RECORDS = 20_000  # of one drain: the ring of one thread holds some 131,000
 _TABLES_SHARE = 0.02
 _SHARE = 0.03  # of the wall that this thread may use
+_NICE = 10
 
 log = logging.getLogger("torch_fl")
 _lab_answered = False
@@ -144,6 +147,7 @@ class Drain:
             self._thread.join()
 
     def _run(self) -> None:
+        _be_modest()
         if self._prepare is not None:
             self._prepare()
         started = time.monotonic()
@@ -165,11 +169,11 @@ class Drain:
                 self._sender = self._refresh = None
             used = time.thread_time()
             self._recording.drain_cpu_s = used
-            # Above its share of the time the thread slows down, to 5 batches a second at least, but
-            # not where the ring might then overflow.
+            # Above its share of the time the thread slows down, to some 6 batches a second, but not where
+            # the ring might then overflow.
             over = used / max(time.monotonic() - started, 1e-3) > _SHARE
             over &= self._recording.last_read < _FULL_RECORDS
-            pause = min(2 * PERIOD_S, pause + 0.02) if over else max(least, pause - 0.02)
+            pause = min(max(least, _LONGEST_PAUSE_S), pause + 0.02) if over else max(least, pause - 0.02)
 
     def _wait(self, pause: float) -> bool:
         """Waits for the next turn, taking samples meanwhile where asked for; True at the end."""
@@ -181,6 +185,13 @@ class Drain:
                 return True
             self._sample()
         return False
+
+
+def _be_modest() -> None:
+    """Lets this thread run where the cell's own threads leave room: one that waits for a core holds all of them up
+    where an operator runs on several."""
+    with contextlib.suppress(OSError):  # not allowed in some containers
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICE)
 
 
 def lab_channel(profile: str, replay: Callable[[], dict[str, Any]]) -> Channel | None:

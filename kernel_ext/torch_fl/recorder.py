@@ -12,7 +12,7 @@ import re
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -31,9 +31,11 @@ MIME = "application/vnd.torch-fl.profile+json"
 BUNDLE_BYTES = 1 << 20
 RUNNING_BUNDLE_BYTES = 1 << 18
 KEPT_RECORDS = 2_000_000  # in the result's frames, 128 bytes each; tables are exact beyond
-LIVE_RECORDS = 4000  # of one drain, above which neighbours are merged
+LIVE_RECORDS = 1500  # of one drain sent to a page, above which neighbours are merged: about one a pixel
 LIVE_VIEW_US = 112_000  # what the live view shows
+_DRAIN_RECORDS = 8000  # of one drain kept for the bundle
 _DENSE_RECORDS = 20_000  # of one drain, above which sums wait
+_SUM_PERIOD_NS = 500_000_000  # between sums while it runs: half of their cost does not depend on the records
 _MOST_PENDING = 1_000_000
 _STORE_RECORDS = 60_000  # batch records kept for the bundle, thinned above
 
@@ -86,6 +88,7 @@ class Recording:
         self._threads: dict[int, str] = {}
         self._pending: list[np.ndarray] = []
         self._pending_records = 0
+        self._sums_due = 0
         self.last_read = 0
 
     # Life.
@@ -111,17 +114,22 @@ class Recording:
     def drain(self) -> np.ndarray:
         """Takes in what was recorded since the last call; returns it as batch records.
 
-        Where records come faster than they can be summed at a small cost to the cell, they are only
-        copied and sampled; the sums are made up for later, at the end at the latest.
+        Sums are made up every half second. Where records come faster than they can be summed at
+        a small cost to the cell, the sums wait longer, for the end at the latest, and of the batch only a
+        sample is returned.
         """
         with self.lock:
             self._core.trace_flush(False)
             records = self._read()
-            if len(records) > _DENSE_RECORDS and self._pending_records < _MOST_PENDING:
+            room = self._pending_records < _MOST_PENDING
+            if len(records) > _DENSE_RECORDS and room:
                 step = -(-len(records) // LIVE_RECORDS)
                 sample = batches.from_records(records[::step], self.begin_ns)
                 sample["count"] = step
                 return sample
+            if self._pending_records <= 2 * _DENSE_RECORDS and time.monotonic_ns() < self._sums_due:
+                self.tables.note_state(records)
+                return _for_page(batches.from_records(records, self.begin_ns))
             return self._sum_up()
 
     def _read(self) -> np.ndarray:
@@ -136,19 +144,18 @@ class Recording:
         """Sums all that was read; returns the last part of it as batch records."""
         batch = np.empty(0, batches.BATCH_DTYPE)
         for records in self._pending:
-            self.tables.add(records)
             room = KEPT_RECORDS - self._kept_records
             self.dropped_from_frames += max(0, len(records) - max(0, room))
             if room > 0 and len(records):
                 self.kept.append(records[:room])
                 self._kept_records += len(self.kept[-1])
             batch = batches.from_records(records, self.begin_ns)
-            dense = LIVE_RECORDS if not self.end_ns else LIVE_RECORDS * 5
-            if len(batch) > dense:
-                batch, self._thinned = batches.thin(batch, dense, LIVE_VIEW_US / 1000), True
             self._keep_for_bundle(batch)
+        for records in _together(self._pending, _DENSE_RECORDS):
+            self.tables.add(records)
         self._pending, self._pending_records = [], 0
-        return batch
+        self._sums_due = time.monotonic_ns() + _SUM_PERIOD_NS
+        return _for_page(batch)
 
     @property
     def events(self) -> int:
@@ -278,6 +285,9 @@ class Recording:
     def _keep_for_bundle(self, batch: np.ndarray) -> None:
         if not len(batch):
             return
+        most = _DRAIN_RECORDS if not self.end_ns else 2 * _DRAIN_RECORDS
+        if len(batch) > most:
+            batch, self._thinned = batches.thin(batch, most, LIVE_VIEW_US / 1000), True
         self._store.append(batch)
         self._stored += len(batch)
         if self._stored > _STORE_RECORDS:
@@ -288,6 +298,8 @@ class Recording:
     def bundle(self, limit: int = BUNDLE_BYTES) -> dict[str, Any]:
         """The bundle of docs/profile-format.md, at most `limit` bytes as JSON."""
         with self.lock:
+            if 0 < self._pending_records <= 2 * _DENSE_RECORDS:
+                self._sum_up()
             store = np.concatenate(self._store) if self._store else np.empty(0, batches.BATCH_DTYPE)
             summary, tables = self.summary(), self.make_tables()
             thinned, now, lost, events = self._thinned, self.now_us, self.lost(), self.events
@@ -304,6 +316,20 @@ class Recording:
             "tables": tables,
         }
         return fit(head, store, self.strings, limit, now, lost, events, thinned)
+
+
+def _for_page(batch: np.ndarray) -> np.ndarray:
+    return batches.thin(batch, LIVE_RECORDS, LIVE_VIEW_US / 1000)
+
+
+def _together(parts: list[np.ndarray], enough: int) -> Iterator[np.ndarray]:
+    """The records of `parts` in the same order, in fewer pieces: each the first to hold `enough`, and the rest."""
+    waiting: list[np.ndarray] = []
+    for i, part in enumerate(parts):
+        waiting.append(part)
+        if sum(map(len, waiting)) >= enough or i == len(parts) - 1:
+            yield waiting[0] if len(waiting) == 1 else np.concatenate(waiting)
+            waiting = []
 
 
 def fit(

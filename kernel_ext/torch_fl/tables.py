@@ -94,7 +94,7 @@ class Tables:
         self.events += len(records)
         if not len(records):
             return
-        self._note_line(records[-64:])
+        self.note_state(records)
         # Operators on the host are most records and part of no sum.
         everything = len(records)
         records = records.take(np.flatnonzero(records["kind"] != Kind.OP))
@@ -104,13 +104,18 @@ class Tables:
         self._add_busy(records.take(np.flatnonzero(_IS_WORK[kind])))
         self._add_recent(records.take(np.flatnonzero(kind == Kind.KERNEL)))
         self.buffers.add(records.take(np.flatnonzero(_IS_MEMORY[kind])))
-        for record in records[kind == Kind.COMPILE]:
+
+    def note_state(self, records: np.ndarray) -> None:
+        """Takes in only what is shown as the state of the moment: Python's line and what is being compiled.
+
+        Cheap, and may be called for records before `add()` is.
+        """
+        for record in records.take(np.flatnonzero(records["kind"] == Kind.COMPILE)):
             if record["end_ns"]:
                 self._compiling.pop(int(record["name"]), None)
             else:
                 self._compiling[int(record["name"])] = int(record["begin_ns"])
-
-    def _note_line(self, records: np.ndarray) -> None:
+        records = records[-64:]
         located = np.flatnonzero((records["location"] != 0) & (records["kind"] != Kind.FREE))
         if len(located):
             last = records[located[-1]]

@@ -146,11 +146,15 @@ def prompt(page, index: int) -> str:
 
 
 def wait_until_run(page, index: int, count: int, timeout_s: float) -> None:
-    """Waits until the cell shows its execution count."""
+    """Waits until the cell shows its execution count.
+
+    Asks five times a second: asking at each frame, as Playwright does by itself, would keep the page painting.
+    """
     page.wait_for_function(
         """([selector, index, count]) =>
              document.querySelectorAll(selector)[index]
                ?.querySelector('.jp-InputPrompt')?.innerText.trim() === `[${count}]:`""",
         arg=[CELL, index, count],
         timeout=timeout_s * 1000,
+        polling=200,
     )

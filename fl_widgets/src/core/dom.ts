@@ -36,6 +36,45 @@ export function fill(node: Element, ...children: Child[]): void {
   node.replaceChildren(...children.filter((c): c is Node | string => Boolean(c)));
 }
 
+/**
+ * Makes the children of `node` like `children`, changing only what differs: for parts that are made anew several times
+ * a second and mostly stay as they were. What has listeners does not belong here.
+ */
+export function update(node: Element, ...children: Child[]): void {
+  const wanted = children.filter((c): c is Node | string => Boolean(c)).map(c => (typeof c === 'string' ? new Text(c) : c));
+  wanted.forEach((next, i) => {
+    const old = node.childNodes[i];
+    if (!old) {
+      node.append(next);
+    } else if (!old.isEqualNode(next)) {
+      if (old instanceof Element && next instanceof Element && old.tagName === next.tagName) {
+        copyAttributes(next, old);
+        update(old, ...next.childNodes);
+      } else if (old instanceof Text && next instanceof Text) {
+        old.data = next.data;
+      } else {
+        old.replaceWith(next);
+      }
+    }
+  });
+  while (node.childNodes.length > wanted.length) {
+    node.lastChild?.remove();
+  }
+}
+
+function copyAttributes(from: Element, to: Element): void {
+  for (const { name } of [...to.attributes]) {
+    if (!from.hasAttribute(name)) {
+      to.removeAttribute(name);
+    }
+  }
+  for (const { name, value } of from.attributes) {
+    if (to.getAttribute(name) !== value) {
+      to.setAttribute(name, value);
+    }
+  }
+}
+
 /** Sets the text of `node` only where it changes, so that an idle counter costs no layout. */
 export function setText(node: Element, text: string): void {
   if (node.textContent !== text) {

@@ -1,5 +1,5 @@
 /** The header line (state, wall, busy, peak, op time, events, overhead), notes under it, and the live counters. */
-import { el, fill, setText, type Child } from './dom';
+import { el, setText, update, type Child } from './dom';
 import { formatBytes, formatShare, formatTime, plural, thousands } from './format';
 import { TIER_LETTERS, TIER_NAMES, shortName } from './kinds';
 import { tierBar } from './marks';
@@ -19,14 +19,18 @@ export function stateWord(summary: Summary): string {
   }
 }
 
-export function paintHeader(node: HTMLElement, store: ProfileStore): void {
+/** The dot of a running cell is dimmed half the time. No CSS animation: that would have the page painted at each frame. */
+const BEAT_MS = 700;
+
+export function paintHeader(node: HTMLElement, store: ProfileStore, still = false): void {
   const s = store.summary;
   const wall = store.running ? Math.max(store.now, s.wall_us) : s.wall_us;
   const times = TIER_NAMES.map(t => s.op_time_us?.[t] ?? 0);
   const total = times.reduce((a, b) => a + b, 0);
   const peaks = Object.entries(s.peak_bytes ?? {}).filter(([, bytes]) => bytes > 0);
+  const dim = store.running && !still && Math.floor(performance.now() / BEAT_MS) % 2 === 1;
   const parts: Child[] = [
-    el('div', {}, el('span.dot', { 'data-state': s.state }), el('b', { title: s.error ?? '' }, stateWord(s))),
+    el('div', {}, el('span.dot', { 'data-state': s.state, 'data-dim': dim }), el('b', { title: s.error ?? '' }, stateWord(s))),
     labelled('wall', formatTime(wall))
   ];
   const busy = Object.entries(s.busy ?? {}).sort((a, b) => b[1] - a[1]);
@@ -52,7 +56,7 @@ export function paintHeader(node: HTMLElement, store: ProfileStore): void {
     );
   }
   parts.push(el('div.right', {}, events(s), overhead(s)));
-  fill(node, ...parts);
+  update(node, ...parts);
 }
 
 function percent(share: number): string {

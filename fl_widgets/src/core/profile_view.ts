@@ -1,5 +1,5 @@
 /** One profile on the page: header, tabs, the four views and the live counters, painted from a store once a frame at most. */
-import { button, Disposer, el, fill, setText } from './dom';
+import { button, Disposer, el, fill, setText, update } from './dom';
 import { chainsOff, FallbackView } from './fallback_view';
 import { plural } from './format';
 import { LiveCounters, notes, paintHeader, stateWord } from './header';
@@ -17,8 +17,9 @@ const TABS = ['timeline', 'memory', 'fallback', 'lines'] as const;
 export type TabName = (typeof TABS)[number];
 const TAB_LABELS: Record<TabName, string> = { timeline: 'Timeline', memory: 'Memory', fallback: 'Fallback', lines: 'Lines' };
 
-/** Words and counters change at most four times a second. */
-const WORDS_MS = 250;
+/** Words and counters change at most this often, with a batch; where no batch comes they wait no longer than QUIET_MS. */
+const WORDS_MS = 400;
+const QUIET_MS = 900;
 /** With reduced motion a live view steps once a second. */
 const REDUCED_MS = 1000;
 
@@ -168,11 +169,13 @@ export class ProfileView {
     const ended = this.wasRunning && !store.running;
     if (store.revision !== this.wordsRevision) {
       if (began - this.wordsAt >= WORDS_MS || ended || !store.running) {
+        clearTimeout(this.timer);
+        this.timer = 0;
         this.paintWords();
         this.wordsAt = began;
         this.wordsRevision = store.revision;
       } else {
-        this.catchUp(WORDS_MS - (began - this.wordsAt));
+        this.catchUp(QUIET_MS);
       }
     }
     this.wasRunning = store.running;
@@ -204,8 +207,8 @@ export class ProfileView {
 
   private paintWords(): void {
     const { store } = this;
-    paintHeader(this.header, store);
-    fill(this.notes, ...notes(store));
+    paintHeader(this.header, store, this.reduced.matches);
+    update(this.notes, ...notes(store));
     const counts = store.summary.op_count ?? {};
     const ran = TIER_NAMES.some(t => (counts[t] ?? 0) > 0) || store.columns.length > 0;
     const message = store.refusal ?? (!ran && !store.running ? 'No device work in this cell. Every tensor was on cpu.' : null);

@@ -23,7 +23,7 @@ font:12px/1.45 var(--ui);color:var(--fg);background:var(--bg);font-variant-numer
 .rfl-hd>div{padding:0 11px;border-left:1px solid var(--ln);line-height:16px}.rfl-hd>div:first-child{border:0;padding-left:0}.rfl-hd>.rfl-right{display:flex;margin-left:auto;border:0;padding:0}.rfl-right>div{padding:0 11px}.rfl-right>div+div{border-left:1px solid var(--ln);padding-right:0}
 .rfl-hd small{font-size:11px;color:var(--fg2);margin-right:5px}.rfl-hd small.rfl-unit{margin:0 9px 0 4px}.rfl-hd small.rfl-unit:last-child{margin-right:0}.rfl-hd b{font-weight:600;font-size:13px}
 .rfl-optime{display:flex;align-items:center;gap:8px}.rfl-optime small{margin:0}.rfl-optime>span:last-child{font-size:11px;color:var(--fg2);word-spacing:1px}
-.rfl-dot{display:inline-block;width:8px;height:8px;border-radius:50%;background:var(--ok);margin-right:7px}.rfl-dot[data-state=running]{background:var(--bad);animation:rfl-p 1.4s steps(1) infinite}.rfl-dot[data-state=failed],.rfl-dot[data-state=cut]{background:var(--bad);border-radius:1px}@keyframes rfl-p{50%{opacity:.6}}
+.rfl-dot{display:inline-block;width:8px;height:8px;border-radius:50%;background:var(--ok);margin-right:7px}.rfl-dot[data-state=running]{background:var(--bad)}.rfl-dot[data-dim]{opacity:.6}.rfl-dot[data-state=failed],.rfl-dot[data-state=cut]{background:var(--bad);border-radius:1px}
 .rfl-note{padding:6px 12px;border-bottom:1px solid var(--ln);background:var(--bg2)}.rfl-note.rfl-bad{border-left:3px solid var(--bad)}
 .rfl-bar{display:inline-flex;height:12px;border-radius:2px;overflow:hidden;gap:1px;vertical-align:middle}.rfl-bar b{display:block;height:100%;flex:none}
 .rfl-p-native{background:var(--n)}.rfl-p-jit{background:radial-gradient(var(--hx) 1px,transparent 1.2px) 0 0/4px 4px,var(--j)}.rfl-p-reference{background:repeating-linear-gradient(45deg,transparent 0 3px,var(--hx) 3px 4.2px),var(--r)}
@@ -61,7 +61,6 @@ font:12px/1.45 var(--ui);color:var(--fg);background:var(--bg);font-variant-numer
 .rfl-leak{margin-top:14px;border-left:3px solid var(--bad);padding:2px 0 2px 10px}.rfl-leak p{margin-top:4px}
 .rfl-empty{padding:28px 12px;text-align:center;color:var(--fg2)}
 @media(max-width:640px){.rfl-tb .rfl-lg{display:none}}
-@media(prefers-reduced-motion:reduce){.rfl-dot[data-state=running]{animation:none}}
 `;
 
 const STYLE_ID = 'rfl-style';
