@@ -16,6 +16,7 @@
 #include "host_services.h"
 #include "housekeeping.h"
 #include "json.h"
+#include "manifest_watch.h"
 #include "plugin_loader.h"
 #include "pool_internal.h"
 #include "ral/async_stream.h"
@@ -80,23 +81,49 @@ struct Candidate {
   ral_device_info info;
 };
 
-// $RAL_VISIBLE_DEVICES: indices into what was found, in the order wanted.
+std::string lower(std::string text) {
+  for (char& c : text)
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  return text;
+}
+
+// Which of the devices found a word of $RAL_VISIBLE_DEVICES means: an index, or part of a name, vendor or plugin.
+std::vector<size_t> meant_by(const std::string& word, const std::vector<Candidate>& all) {
+  char* end = nullptr;
+  const long index = std::strtol(word.c_str(), &end, 10);
+  if (!word.empty() && !*end)
+    return index >= 0 && index < static_cast<long>(all.size()) ? std::vector<size_t>{static_cast<size_t>(index)}
+                                                               : std::vector<size_t>{};
+  std::vector<size_t> found;
+  for (size_t i = 0; !word.empty() && i < all.size(); ++i)
+    for (const std::string& text :
+         {std::string(all[i].info.name), std::string(all[i].info.vendor), all[i].plugin->report.name})
+      if (lower(text).find(lower(word)) != std::string::npos) {
+        found.push_back(i);
+        break;
+      }
+  return found;
+}
+
+// $RAL_VISIBLE_DEVICES: which of the devices found are used, in the order wanted; each once.
 std::vector<Candidate> visible(const std::vector<Candidate>& all) {
   const char* wanted = std::getenv("RAL_VISIBLE_DEVICES");
   if (!wanted) return all;
-  std::vector<Candidate> chosen;
+  std::vector<size_t> chosen;
   std::istringstream words(wanted);
   for (std::string word; std::getline(words, word, ',');) {
-    char* end = nullptr;
-    const long index = std::strtol(word.c_str(), &end, 10);
-    if (word.empty() || *end || index < 0 || index >= static_cast<long>(all.size())) {
-      log(RAL_LOG_WARNING, "RAL_VISIBLE_DEVICES: \"" + word + "\" is no index of the " + std::to_string(all.size()) +
-                               " devices found; left out");
-      continue;
-    }
-    chosen.push_back(all[static_cast<size_t>(index)]);
+    word.erase(0, word.find_first_not_of(" \t"));
+    word.erase(word.find_last_not_of(" \t") + 1);
+    const std::vector<size_t> meant = meant_by(word, all);
+    if (meant.empty())
+      log(RAL_LOG_WARNING, "RAL_VISIBLE_DEVICES: \"" + word + "\" is no index, name or vendor of the " +
+                               std::to_string(all.size()) + " devices found; left out");
+    for (size_t i : meant)
+      if (std::find(chosen.begin(), chosen.end(), i) == chosen.end()) chosen.push_back(i);
   }
-  return chosen;
+  std::vector<Candidate> out;
+  for (size_t i : chosen) out.push_back(all[i]);
+  return out;
 }
 
 const char* kind_text(ral_device_kind kind) {
@@ -229,6 +256,41 @@ DeviceManager& DeviceManager::get() {
 
 namespace {
 
+// A plugin's manifest was written: its devices take the new kernels, or keep what they have where it is no manifest.
+void manifest_changed(const std::string& folder) {
+  Manager& m = manager();
+  std::lock_guard<std::recursive_mutex> guard(m.mutex);
+  if (m.closed.load()) return;
+  for (LoadedPlugin* plugin : m.plugins) {
+    if (plugin->folder != folder || plugin->plugin.manifest) continue;
+    std::string text;
+    std::vector<std::string> problems;
+    bool taken = false;
+    try {
+      text = read_manifest_file(folder);
+      if (text == plugin->manifest) return;
+      taken = true;
+      for (int i = 0; taken && i < m.slot_count.load(); ++i) {
+        Device& device = *m.slots[i].load();
+        if (DeviceBuilder::slot(device) != plugin->slot || device.lost()) continue;
+        problems.clear();  // each device says the same
+        taken = KernelRouter::get().load_manifest(device, text, folder, &problems);
+      }
+    } catch (const std::exception& error) {
+      problems.push_back(error.what());
+    }
+    std::string said;
+    for (const std::string& problem : problems) said += (said.empty() ? "" : "; ") + problem;
+    if (taken) plugin->manifest = text;
+    const std::string what =
+        taken ? "new kernel_manifest.json taken" : "new kernel_manifest.json not taken, the earlier one stays";
+    plugin->report.reason = taken ? said : what + ": " + said;
+    log(said.empty() ? RAL_LOG_INFO : RAL_LOG_WARNING,
+        "plugin " + plugin->report.name + ": " + what + (said.empty() ? "" : ": " + said));
+  }
+  m.status_stale.store(true);
+}
+
 void discover() {
   Manager& m = manager();
   std::lock_guard<std::recursive_mutex> guard(m.mutex);
@@ -251,6 +313,10 @@ void discover() {
   std::atexit(synchronize_and_close);
   m.arrived.store(false);
   m.discovered.store(true, std::memory_order_release);
+  std::vector<std::string> folders;
+  for (const LoadedPlugin* plugin : m.plugins)
+    if (!plugin->plugin.manifest) folders.push_back(plugin->folder);
+  watch_manifests(folders, manifest_changed);
   publish_status();
 }
 

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cinttypes>
 #include <cstdio>
+#include <cstdlib>
 #include <mutex>
 #include <new>
 #include <unordered_map>
@@ -53,6 +54,18 @@ bool used_elsewhere(PoolBlock& block) {
 }
 
 }  // namespace
+
+// $RAL_MEMORY_FRACTION: share of each device's memory that this process may reserve.
+MemoryPool::Impl::Impl(Device& d) : device(d) {
+  const char* text = std::getenv("RAL_MEMORY_FRACTION");
+  if (!text || !*text) return;
+  char* end = nullptr;
+  const double share = std::strtod(text, &end);
+  if (!*end && share > 0 && share <= 1)
+    fraction.store(share);
+  else
+    log(RAL_LOG_WARNING, std::string("RAL_MEMORY_FRACTION=") + text + " is not in (0, 1]; ignored");
+}
 
 MemoryPool::MemoryPool(Device& device) : impl_(new Impl(device)) {}
 

@@ -179,6 +179,16 @@ std::string read_file(const std::string& path) {
   return text.str();
 }
 
+// The manifest beside the library, which must be as trustworthy as the library.
+std::string trusted_manifest(const std::string& folder) {
+  try {
+    return read_manifest_file(folder);
+  } catch (const Error& error) {
+    const std::string text = error.what();
+    refuse(text.substr(text.find(": ") + 2));
+  }
+}
+
 void take_manifest(LoadedPlugin* out) {
   std::string where = "its manifest";
   if (out->plugin.manifest) {
@@ -189,7 +199,7 @@ void take_manifest(LoadedPlugin* out) {
   } else {
     where = out->folder + "/kernel_manifest.json";
     if (exists(where))
-      out->manifest = read_file(where);
+      out->manifest = trusted_manifest(out->folder);
     else if (out->plugin.kernel)
       refuse("no " + where + " for its kernels");
   }
@@ -241,6 +251,10 @@ LoadedPlugin* load(int slot, const PluginFile& file, PluginReport* report) {
 }
 
 }  // namespace
+
+std::string read_manifest_file(const std::string& folder) {
+  return read_file(SecureContext::check_file(folder + "/kernel_manifest.json"));
+}
 
 std::vector<PluginFile> find_plugins(const std::vector<std::string>& folders) {
   std::vector<PluginFile> found;

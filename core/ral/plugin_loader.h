@@ -36,6 +36,9 @@ std::vector<PluginFile> find_plugins(const std::vector<std::string>& folders);
 // Never throws: `report` says what came of it. nullptr when it cannot be used.
 LoadedPlugin* load_plugin(int slot, const PluginFile& file, PluginReport* report);
 
+// The text of a plugin's manifest file as it is now. Throws Error when it cannot be trusted or read.
+std::string read_manifest_file(const std::string& folder);
+
 // Asks for devices that `plugin.devices` does not hold yet and appends them (at load, and after a device-arrived notice).
 void find_devices(LoadedPlugin& plugin);
 

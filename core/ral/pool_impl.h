@@ -30,7 +30,7 @@ struct StreamCache {
 };
 
 struct MemoryPool::Impl {
-  explicit Impl(Device& d) : device(d) {}
+  explicit Impl(Device& d);
 
   StreamCache& cache_of(Stream& stream);
   PoolBlock* refill(StreamCache& cache, int index, size_t asked);

@@ -87,6 +87,12 @@ bool ends(const char* text, size_t size) { return std::memchr(text, '\0', size) 
 }  // namespace
 
 std::string SecureContext::check_plugin_file(const std::string& path) {
+  const std::string real = check_file(path);
+  check_allow_list(real);
+  return real;
+}
+
+std::string SecureContext::check_file(const std::string& path) {
   char resolved[PATH_MAX];
   if (!realpath(path.c_str(), resolved)) refuse("plugin file " + path + " cannot be used: " + std::strerror(errno));
   const std::string real = resolved;
@@ -101,7 +107,6 @@ std::string SecureContext::check_plugin_file(const std::string& path) {
     if (stat(folder.c_str(), &info) != 0) refuse("folder " + folder + " cannot be used: " + std::strerror(errno));
     check_owner(folder, info);
   }
-  check_allow_list(real);
   return real;
 }
 

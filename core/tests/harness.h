@@ -43,8 +43,8 @@ class Sandbox {
     setenv("XDG_RUNTIME_DIR", (root_ + "/run").c_str(), 1);
     setenv("TMPDIR", (root_ + "/tmp").c_str(), 1);
     setenv("XDG_CACHE_HOME", (root_ + "/home/.cache").c_str(), 1);
-    for (const char* name_of :
-         {"RAL_VISIBLE_DEVICES", "RAL_PLUGIN_ALLOW", "RAL_FALLBACK", "RAL_FALLBACK_STRICT", "RAL_TRACE_RECORDS"})
+    for (const char* name_of : {"RAL_VISIBLE_DEVICES", "RAL_PLUGIN_ALLOW", "RAL_FALLBACK", "RAL_FALLBACK_STRICT",
+                                "RAL_TRACE_RECORDS", "RAL_MEMORY_FRACTION"})
       unsetenv(name_of);
     if (!getenv("RAL_LOG")) setenv("RAL_LOG", "error", 1);
   }

@@ -225,6 +225,24 @@ TEST(visible_devices) {
   CHECK_EQ(DeviceManager::get().device(1).plugin_index(), 0);
 }
 
+TEST(visible_devices_by_name_and_vendor) {
+  Sandbox box;
+  setenv("TESTPLUGIN_DEVICES", "3", 1);
+  setenv("RAL_VISIBLE_DEVICES", " 1, alpha,1", 1);
+  box.install_alpha();
+  CHECK_EQ(DeviceManager::get().count(), 3);  // the plugin's name means all of its devices, each once
+  CHECK_EQ(DeviceManager::get().device(0).plugin_index(), 1);
+  CHECK_EQ(DeviceManager::get().device(1).plugin_index(), 0);
+  CHECK_EQ(DeviceManager::get().device(2).plugin_index(), 2);
+}
+
+TEST(visible_devices_none_left) {
+  Sandbox box;
+  setenv("RAL_VISIBLE_DEVICES", "", 1);
+  box.install_alpha();
+  CHECK_EQ(DeviceManager::get().count(), 0);
+}
+
 TEST(at_most_sixteen_devices) {
   Sandbox box;
   setenv("TESTPLUGIN_DEVICES", "20", 1);

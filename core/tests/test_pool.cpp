@@ -193,6 +193,27 @@ TEST(fraction_limits_the_pool) {
   CHECK(f.pool->allocate(30 << 20, *f.stream) != nullptr);
 }
 
+static uint64_t free_memory_with(const char* fraction, uint64_t* total) {
+  harness::Sandbox box;
+  setenv("RAL_MEMORY_FRACTION", fraction, 1);
+  box.install_alpha();
+  Device& device = DeviceManager::get().device(0);
+  *total = device.info().total_memory;
+  return device.pool().free_memory();
+}
+
+TEST(fraction_from_the_environment) {
+  uint64_t total = 0;
+  const uint64_t left = free_memory_with("0.25", &total);
+  CHECK_EQ(left, total / 4);
+}
+
+TEST(bad_fraction_in_the_environment_is_ignored) {
+  uint64_t total = 0;
+  const uint64_t left = free_memory_with("two", &total);
+  CHECK_EQ(left, total);
+}
+
 TEST(empty_cache_returns_what_is_unused) {
   Fixture f;
   Block* keep = f.pool->allocate(1000, *f.stream);

@@ -1,5 +1,10 @@
 // KernelRouter: matching, reasons, manifests with bad entries, replacement while running, the policy.
+#include <stdio.h>
+
 #include <algorithm>
+#include <atomic>
+#include <cstdlib>
+#include <thread>
 
 #include "harness.h"
 #include "json.h"
@@ -140,6 +145,65 @@ TEST(replaced_while_running) {
   CHECK_EQ(KernelRouter::get().route("aten::relu", *f.device, &operand, 1).kernel->path, "/f/k.cl");
   CHECK(!KernelRouter::get().has_kernel("aten::add.Tensor", *f.device));
   CHECK_EQ(old->symbol, "relu_fast");  // callers' pointers stay good
+}
+
+// Waits until the router's generation passes `before`, two seconds at most.
+static bool reloaded(uint64_t before) {
+  for (int i = 0; i < 200 && KernelRouter::get().generation() == before; ++i) usleep(10000);
+  return KernelRouter::get().generation() != before;
+}
+
+TEST(a_new_manifest_file_is_taken_while_ops_run) {
+  Fixture f;
+  const std::string path = f.box.folder("alpha") + "/kernel_manifest.json";
+  std::atomic<bool> stop{false};
+  std::atomic<long> calls{0};
+  std::thread worker([&] {
+    while (!stop.load()) {
+      const Operand operand = f32(1);
+      const Route route = KernelRouter::get().route("aten::relu", *f.device, &operand, 1);
+      if (!route.kernel || route.kernel->symbol.empty()) std::abort();
+      calls.fetch_add(1);
+    }
+  });
+  for (int round = 0; round < 5; ++round) {
+    const uint64_t before = KernelRouter::get().generation();
+    const std::string symbol = "relu_" + std::to_string(round);
+    // As careful writers do it: aside, then moved into place.
+    harness::write(path + ".new",
+                   "{\"kernels\": [" + entry("\"op_name\": \"aten::relu\", \"symbol\": \"" + symbol + "\"") + "]}");
+    CHECK_EQ(rename((path + ".new").c_str(), path.c_str()), 0);
+    CHECK(reloaded(before));
+    const Operand operand = f32(1);
+    CHECK_EQ(KernelRouter::get().route("aten::relu", *f.device, &operand, 1).kernel->symbol, symbol);
+  }
+  stop.store(true);
+  worker.join();
+  CHECK(calls.load() > 0);
+}
+
+TEST(a_broken_manifest_file_keeps_the_old_and_is_reported) {
+  Fixture f;
+  const std::string path = f.box.folder("alpha") + "/kernel_manifest.json";
+  const uint64_t before = KernelRouter::get().generation();
+  harness::write(path, "{\"kernels\": [");
+  std::string reason;
+  for (int i = 0; i < 200 && reason.empty(); ++i) {
+    usleep(10000);
+    reason = DeviceManager::get().plugins().at(0).reason;
+  }
+  CHECK_HAS(reason, "new kernel_manifest.json not taken, the earlier one stays: not JSON");
+  CHECK_EQ(KernelRouter::get().generation(), before);
+  CHECK(KernelRouter::get().has_kernel("aten::relu", *f.device));
+  // One that others could write is as bad as a broken one.
+  chmod(path.c_str(), 0666);
+  harness::write(path, "{\"kernels\": []}", 0666);
+  for (int i = 0; i < 200 && reason.find("writable") == std::string::npos; ++i) {
+    usleep(10000);
+    reason = DeviceManager::get().plugins().at(0).reason;
+  }
+  CHECK_HAS(reason, "is writable by others (mode 0666)");
+  CHECK_EQ(KernelRouter::get().generation(), before);
 }
 
 TEST(bad_entries_show_in_the_report) {

@@ -13,6 +13,8 @@ class RAL_API SecureContext {
   // a regular file owned by root or the user, or it or a parent folder up to the search folder is writable by others,
   // or (with $RAL_PLUGIN_ALLOW, a file of SHA-256 sums) is not listed.
   static std::string check_plugin_file(const std::string& path);
+  // The same for a file beside it, such as its manifest; the list of sums does not apply.
+  static std::string check_file(const std::string& path);
   // Throws INVALID_ARGUMENT naming the value when a descriptor cannot be true (memory over 2^50 bytes, no name,
   // unknown dtypes or kind, alignment not a power of two).
   static void check_descriptor(const ral_device_info& info, const std::string& plugin);

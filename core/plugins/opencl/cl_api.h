@@ -60,6 +60,7 @@ constexpr cl_uint CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT = 0x103A;
 constexpr cl_uint CL_DEVICE_HOST_UNIFIED_MEMORY = 0x1035;
 constexpr cl_uint CL_DEVICE_SVM_CAPABILITIES = 0x1053;
 constexpr cl_uint CL_DEVICE_UUID_KHR = 0x106A;
+constexpr intptr_t CL_DEVICE_PARTITION_EQUALLY = 0x1086;
 constexpr cl_bitfield CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT = 1u << 7;
 constexpr cl_bitfield CL_DEVICE_SVM_FINE_GRAIN_BUFFER = 1u << 1;
 constexpr cl_bitfield CL_DEVICE_SVM_FINE_GRAIN_SYSTEM = 1u << 2;
@@ -129,6 +130,7 @@ using cl_program_callback = void (*)(cl_program, void*);
   X(81, SetEventCallback, cl_int, (cl_event, cl_int, cl_event_callback, void*))                                    \
   X(84, CreateUserEvent, cl_event, (cl_context, cl_int*))                                                          \
   X(85, SetUserEventStatus, cl_int, (cl_event, cl_int))                                                            \
+  X(93, CreateSubDevices, cl_int, (cl_device_id, const intptr_t*, cl_uint, cl_device_id*, cl_uint*))               \
   X(105, EnqueueMarkerWithWaitList, cl_int, (cl_command_queue, cl_uint, const cl_event*, cl_event*))               \
   X(106, EnqueueBarrierWithWaitList, cl_int, (cl_command_queue, cl_uint, const cl_event*, cl_event*))              \
   X(123, CreateCommandQueueWithProperties, cl_command_queue, (cl_context, cl_device_id, const cl_ulong*, cl_int*)) \

@@ -142,6 +142,47 @@ bool open(Device& device) {
   return true;
 }
 
+// $RAL_OPENCL_SUBDEVICES: into how many devices of equal size each CPU device is split; 1 where it is not set.
+cl_uint parts_wanted() {
+  const char* text = std::getenv("RAL_OPENCL_SUBDEVICES");
+  if (!text || !*text) return 1;
+  char* end = nullptr;
+  const long parts = std::strtol(text, &end, 10);
+  if (!*end && parts >= 1 && parts <= 64) return static_cast<cl_uint>(parts);
+  log(RAL_LOG_WARNING, std::string("opencl: RAL_OPENCL_SUBDEVICES=") + text + " is no number from 1 to 64; ignored");
+  return 1;
+}
+
+// The parts of a CPU device, else the device itself. Parts that the driver cannot make are said and not made.
+std::vector<cl_device_id> parts_of(const Device& whole, cl_uint wanted) {
+  const std::vector<cl_device_id> unsplit = {whole.id};
+  if (wanted <= 1 || kind_of(device_value<cl_bitfield>(whole, CL_DEVICE_TYPE)) != RAL_DEVICE_CPU) return unsplit;
+  const cl_uint units = device_value<cl_uint>(whole, CL_DEVICE_MAX_COMPUTE_UNITS);
+  std::vector<cl_device_id> parts(wanted);
+  cl_int code = CL_INVALID_VALUE;
+  if (units >= wanted) {
+    const intptr_t how[] = {CL_DEVICE_PARTITION_EQUALLY, static_cast<intptr_t>(units / wanted), 0};
+    cl_uint made = 0;
+    code = whole.cl->CreateSubDevices(whole.id, how, wanted, parts.data(), &made);
+    // As many as fit are reported; a driver that makes more than asked for fails.
+    if (code == CL_SUCCESS && made == wanted) return parts;
+  }
+  log(RAL_LOG_WARNING, "opencl: " + device_text(whole, CL_DEVICE_NAME) + " with " + std::to_string(units) +
+                           " compute units is not split into " + std::to_string(wanted) + " (OpenCL error " +
+                           std::to_string(code) + ")");
+  return unsplit;
+}
+
+// What the parts of one device share is divided between them.
+void describe_part(Device& device, size_t number, size_t count) {
+  ral_device_info& info = device.info;
+  copy_text(info.name, std::string(info.name).substr(0, 100) + " [part " + std::to_string(number + 1) + " of " +
+                           std::to_string(count) + "]");
+  info.total_memory /= count;
+  info.max_allocation = std::min(info.max_allocation, info.total_memory);
+  if (info.uuid[0]) copy_text(info.uuid, std::string(info.uuid) + "-" + std::to_string(number));
+}
+
 std::string platform_text(const Platform& platform, cl_uint what) {
   char text[256] = "";
   if (platform.api->GetPlatformInfo(platform.id, what, sizeof text - 1, text, nullptr) != CL_SUCCESS) return "";
@@ -195,12 +236,19 @@ bool open_devices(std::string& error) {
     std::vector<cl_device_id> ids(count);
     if (platform.api->GetDeviceIDs(platform.id, CL_DEVICE_TYPE_ALL, count, ids.data(), nullptr) != CL_SUCCESS) continue;
     for (cl_device_id id : ids) {
-      auto device = std::make_unique<Device>();
-      device->cl = platform.api;
-      device->id = id;
-      if (!device_value<cl_bool>(*device, CL_DEVICE_AVAILABLE)) continue;
-      describe(*device, platform_text(platform, CL_PLATFORM_NAME), platform_text(platform, CL_PLATFORM_VENDOR));
-      if (open(*device)) devices().push_back(std::move(device));
+      Device whole;
+      whole.cl = platform.api;
+      whole.id = id;
+      if (!device_value<cl_bool>(whole, CL_DEVICE_AVAILABLE)) continue;
+      const std::vector<cl_device_id> parts = parts_of(whole, parts_wanted());
+      for (size_t i = 0; i < parts.size(); ++i) {
+        auto device = std::make_unique<Device>();
+        device->cl = platform.api;
+        device->id = parts[i];
+        describe(*device, platform_text(platform, CL_PLATFORM_NAME), platform_text(platform, CL_PLATFORM_VENDOR));
+        if (parts.size() > 1) describe_part(*device, i, parts.size());
+        if (open(*device)) devices().push_back(std::move(device));
+      }
     }
   }
   if (!devices().empty()) return true;

@@ -1,0 +1,64 @@
+"""Two devices on every machine: the two halves of a CPU device, with shared virtual memory and without."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+FOLDER = pathlib.Path(__file__).parent
+
+
+def _run(*arguments: str, **variables: str) -> str:
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-P",
+            "-m",
+            "pytest",
+            "-q",
+            "-x",
+            "-p",
+            "no:cacheprovider",
+            "-p",
+            "no:randomly",
+            *arguments,
+        ],
+        env=dict(os.environ, **variables),
+        cwd=FOLDER,
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
+    return done.stdout
+
+
+@pytest.mark.parametrize("svm", ["1", "0"], ids=["svm", "no svm"])
+def test_two_halves_of_a_cpu_device(svm: str) -> None:
+    out = _run("two_devices.py", RAL_OPENCL_SUBDEVICES="2", RAL_OPENCL_SVM=svm, RAL_VISIBLE_DEVICES="part")
+    assert " passed" in out
+    assert "skipped" not in out
+
+
+def test_devices_are_chosen_and_ordered_by_name(python: object) -> None:
+    code = "import torch; print([d['name'][-13:] for d in torch.ral.devices()])"
+    shown = python(code, RAL_OPENCL_SUBDEVICES="2", RAL_VISIBLE_DEVICES="part 2,PART 1").stdout  # type: ignore[operator]
+    assert "part 2 of 2" in shown
+    assert shown.index("part 2 of 2") < shown.index("part 1 of 2")
+    one = python(code, RAL_OPENCL_SUBDEVICES="2", RAL_VISIBLE_DEVICES="1").stdout  # type: ignore[operator]
+    assert "part 2 of 2" in one
+    assert "part 1 of 2" not in one
+
+
+def test_parts_that_cannot_be_made_are_said(python: object) -> None:
+    code = "import torch; print(torch.ral.device_count())"
+    for wanted, said in (("64", "is not split into 64"), ("zero", "no number from 1 to 64")):
+        done = python(code, RAL_OPENCL_SUBDEVICES=wanted)  # type: ignore[operator]
+        assert done.returncode == 0
+        assert int(done.stdout) >= 1
+        assert said in done.stderr
