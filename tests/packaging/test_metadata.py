@@ -61,6 +61,8 @@ def test_core_ships_libraries_headers_schema_and_plugins():
         "plugins/opencl/libopencl_plugin.so",
         "plugins/opencl/kernel_manifest.json",
         "template/template_plugin.c",
+        "template/kernel_manifest.json",
+        "template/Makefile",
     ):
         assert (folder / name).is_file(), name
     version = importlib.metadata.version("torch").split(".")

@@ -1,13 +1,13 @@
 /* template_plugin.c - a complete small plugin in plain C, as a starting point for your own device.
  *
- * It offers the host's memory as a device "ral:N": allocations, streams-less execution and one native
- * kernel, aten::add.Tensor for dense float32. Copy this folder, rename it to your vendor's name, and replace
- * the parts marked "YOURS" step by step; after each step the plugin still loads and works.
+ * It offers the host's memory as a device "ral:N": allocations, execution without streams and one native kernel,
+ * aten::add.Tensor for dense float32. `ralctl new-plugin NAME` copies it under your vendor's name; then replace the
+ * parts marked "YOURS" step by step. After each step the plugin still loads and works.
  *
- * Build:   cc -shared -fPIC -fvisibility=hidden -O2 -I <include> template_plugin.c -o libtemplate_plugin.so
- *          (<include> is printed by: python -c "import torch_fl_core; print(torch_fl_core.__path__[0] + '/include')")
- * Install: put libtemplate_plugin.so and kernel_manifest.json into a folder named `template` on the plugin
- *          search path, for example ~/.local/share/ral/plugins/template/.
+ * Build:   make
+ * Try:     RAL_PLUGIN_PATH=<the folder that holds this folder> ralctl plugin-status
+ * Install: ralctl install <this folder>, or `make archive` and ralctl install <the archive>, which put
+ *          libtemplate_plugin.so and kernel_manifest.json into ~/.local/share/ral/plugins/template/.
  *
  * This file includes ral/plugin.h and nothing else of ours. Read that header's first comment: it has the
  * rules (who owns what, which calls may be concurrent, what a status means). */
