@@ -33,13 +33,14 @@ say = @echo "==> $(1)"
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
 .DEFAULT_GOAL := help
-.PHONY: help host build lab demo test test-all test-cpp test-frontend test-wheel lint format bench wheel clean distclean FORCE
+.PHONY: help host build lab demo test test-all test-cpp test-sanitizers test-frontend test-wheel lint format bench wheel clean distclean FORCE
 
 help:
 	@echo "make lab       set up .venv and open notebooks/quickstart.ipynb in JupyterLab (ARGS=\"--no-browser --port 8899\")"
 	@echo "make demo      run the quickstart without a browser and leave quickstart.html"
 	@echo "make test      C++, front-end and Python tests, notebooks, one real browser (ARGS=... go to pytest)"
 	@echo "make test-all  the same and the slow ones (the wheels in a clean environment)"
+	@echo "make test-sanitizers  the C++ tests under AddressSanitizer and ThreadSanitizer"
 	@echo "make lint      ruff, clang-format, eslint; make format mends what they can"
 	@echo "make bench     speed against torch on the CPU, as ratios (ARGS=... go to bench/run.py)"
 	@echo "make wheel     dist/*.whl of torch-fl-core and torch-fl"
@@ -138,6 +139,10 @@ test-wheel: build
 test-cpp: build
 	$(call say,C++ tests)
 	@sh tools/cpp_tests.sh
+
+test-sanitizers: $(STAMPS)/requirements | host
+	$(call say,C++ tests under AddressSanitizer and ThreadSanitizer)
+	@sh tools/sanitizer_tests.sh
 
 test-frontend: build
 	$(call say,front-end tests)

@@ -5,6 +5,8 @@
 #include <c10/core/impl/alloc_cpu.h>
 
 #include <cstring>
+#include <iterator>
+#include <map>
 #include <mutex>
 
 #include "adapter.h"
@@ -120,10 +122,48 @@ CpuShim g_shim;
 std::once_flag g_shim_once;
 std::atomic<bool> g_shim_ready{false};
 
+// Pinned memory of devices that are not host-visible: plain host memory, remembered so that it is known as pinned.
+// (Plugins have no call for page-locked memory; their copies take any.)
+class PinnedRanges {
+ public:
+  c10::DataPtr allocate(size_t bytes) {
+    void* address = c10::alloc_cpu(bytes);
+    std::lock_guard<std::mutex> lock(mutex_);
+    ranges_[reinterpret_cast<uintptr_t>(address)] = bytes;
+    return c10::DataPtr(address, address, &free_pinned, c10::Device(c10::kCPU));
+  }
+  bool contains(const void* data) {
+    const auto address = reinterpret_cast<uintptr_t>(data);
+    std::lock_guard<std::mutex> lock(mutex_);
+    const auto after = ranges_.upper_bound(address);
+    if (after == ranges_.begin()) return false;
+    const auto& [begin, bytes] = *std::prev(after);
+    return address < begin + bytes;
+  }
+
+ private:
+  static void free_pinned(void* address);
+  std::mutex mutex_;
+  std::map<uintptr_t, size_t> ranges_;
+};
+PinnedRanges& pinned_ranges() {
+  static auto& all = *new PinnedRanges;
+  return all;
+}
+void PinnedRanges::free_pinned(void* address) {
+  auto& all = pinned_ranges();
+  {
+    std::lock_guard<std::mutex> lock(all.mutex_);
+    all.ranges_.erase(reinterpret_cast<uintptr_t>(address));
+  }
+  c10::free_cpu(address);
+}
+
 struct PinnedAllocator final : public c10::Allocator {
   c10::DataPtr allocate(size_t bytes) override {
     auto& device = device_at(-1);
-    if (!device.host_visible() || bytes == 0) return c10::GetCPUAllocator()->allocate(bytes);
+    if (bytes == 0) return c10::GetCPUAllocator()->allocate(bytes);
+    if (!device.host_visible()) return pinned_ranges().allocate(bytes);
     ensure_cpu_shim();
     auto* block = take(device, bytes);
     ral::MemoryPool::wait_idle(*block, "reuse");
@@ -138,6 +178,7 @@ PinnedAllocator g_pinned;
 
 c10::Allocator* allocator() { return &g_allocator; }
 c10::Allocator* pinned_allocator() { return &g_pinned; }
+bool is_pinned(const void* data) { return ral::MemoryPool::find(data) != nullptr || pinned_ranges().contains(data); }
 
 void free_block(void* address) {
   if (auto* block = ral::MemoryPool::find(address)) give_back(block);

@@ -3,6 +3,8 @@
 #include <ATen/core/ivalue.h>
 #include <ATen/core/stack.h>
 
+#include <exception>
+
 #include "adapter.h"
 #include "op_info.h"
 #include "plan.h"
@@ -22,10 +24,15 @@ struct Call {
 // on the stack. With `measure` (or while recording) returns the nanoseconds that the kernel itself took, else 0.
 int64_t run_on_host(Call& call, uint32_t reason, bool measure);
 
-enum class NativeOutcome { Ran, PassedOn };
-// Runs the plugin's kernel. PassedOn: nothing was written, the stack is as before and *why says what was in the way.
+// What came of a kernel in the plugin ABI's form. PassedOn: nothing was written, the stack is as before and *why says
+// what was in the way. WrongArguments: the same, for this call only; *error is what PyTorch's shape function threw.
+enum class KernelOutcome { Ran, PassedOn, WrongArguments };
+// Runs the plugin's kernel.
 // With `timed` the stream is drained before and after and *ns is set.
-NativeOutcome run_native(Call& call, Plan& plan, uint32_t reason, bool timed, int64_t* ns, std::string* why);
+KernelOutcome run_native(Call& call, Plan& plan, uint32_t reason, bool timed, int64_t* ns, std::string* why,
+                         std::exception_ptr* error);
+// Runs the plan's reference kernel on the host.
+KernelOutcome run_reference(Call& call, Plan& plan, uint32_t reason, std::string* why, std::exception_ptr* error);
 // Builds the plan's kernel for these arguments on the preparing thread.
 void prepare_in_background(Call& call, Plan& plan);
 // Kernels that wait for that thread or are being built by it.

@@ -8,6 +8,7 @@
 namespace torch_fl {
 
 c10::Allocator* pinned_allocator();
+bool is_pinned(const void* data);
 
 namespace {
 
@@ -23,7 +24,7 @@ struct Hooks final : public at::PrivateUse1HooksInterface {
   }
   bool isPinnedPtr(const void* data) const override {
     auto& manager = ral::DeviceManager::get();
-    return manager.discovered() && ral::MemoryPool::find(data) != nullptr;
+    return manager.discovered() && is_pinned(data);
   }
   at::Allocator* getPinnedMemoryAllocator() const override { return pinned_allocator(); }
   // True once a device was used: before that the autograd engine must not open one.

@@ -21,7 +21,12 @@ class HostArguments {
       auto& value = call_.arg(i);
       if (value.isTensor()) {
         const auto& t = value.toTensor();
-        if (t.defined() && (is_ral(t) || info.written)) value = to_cpu(t, info.written, static_cast<int>(i));
+        if (t.defined() && (is_ral(t) || info.written)) {
+          const at::Tensor original = t;
+          value = to_cpu(t, info.written, static_cast<int>(i));
+          if (C10_UNLIKELY(info.quiet && !host_visible_ && is_ral(original)))
+            quiet_.emplace_back(original, value.toTensor());
+        }
       } else if (value.isTensorList()) {
         const auto list = value.toTensorList();
         c10::List<at::Tensor> out;
@@ -48,6 +53,7 @@ class HostArguments {
 
   // Sizes, strides and storage that the CPU kernel changed on written arguments go back to the originals.
   void write_back() {
+    for (const auto& [tensor, copy] : quiet_) stage_back(copy, tensor, &copied_);
     for (auto& w : written_) {
       const auto& t = w.original;
       if (t.unsafeGetTensorImpl() == w.cpu.unsafeGetTensorImpl()) continue;
@@ -156,6 +162,7 @@ class HostArguments {
   c10::SmallVector<Written, 4> written_;
   c10::SmallVector<at::Tensor, 6> kept_;  // keeps the blocks behind the aliases alive
   c10::SmallVector<at::Tensor, 2> staged_;
+  std::vector<std::pair<at::Tensor, at::Tensor>> quiet_;  // of the device, its copy
 };
 
 // Draws inside a kernel that takes no generator come from the default CPU generator: it is seeded from the device's

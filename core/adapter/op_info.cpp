@@ -53,6 +53,18 @@ const std::unordered_set<std::string>& mixed_operators() {
   return names;
 }
 
+// Does "base.overload" take the arguments (out= ones aside) and give as many results as this schema? PyTorch's groups
+// of one operator's forms hold some that do not.
+bool same_form(const c10::FunctionSchema& schema, const std::string& name) {
+  const auto dot = name.find('.');
+  const auto overload = dot == std::string::npos ? std::string() : name.substr(dot + 1);
+  const auto op = c10::Dispatcher::singleton().findSchema({"aten::" + name.substr(0, dot), overload});
+  const auto inputs = [](const c10::FunctionSchema& s) {
+    return std::count_if(s.arguments().begin(), s.arguments().end(), [](const auto& a) { return !a.is_out(); });
+  };
+  return op && op->schema().returns().size() == schema.returns().size() && inputs(op->schema()) == inputs(schema);
+}
+
 std::string strip_aten(const std::string& name) { return name.rfind("aten::", 0) == 0 ? name.substr(6) : name; }
 
 }  // namespace
@@ -65,7 +77,8 @@ OpInfo::OpInfo(const c10::OperatorHandle& op) : handle(op) {
   functional_name = "aten::" + overload_name;
   if (const auto* row = find_row(overload_name)) {
     one_device = row->one_device;
-    if (row->functional[0]) functional_name = std::string("aten::") + row->functional;
+    if (row->functional[0] && same_form(schema, row->functional))
+      functional_name = std::string("aten::") + row->functional;
   } else {
     one_device = false;
   }
@@ -74,6 +87,7 @@ OpInfo::OpInfo(const c10::OperatorHandle& op) : handle(op) {
   for (const auto& argument : schema.arguments()) {
     ArgInfo info;
     info.written = argument.alias_info() && argument.alias_info()->isWrite();
+    info.quiet = base_name == "native_batch_norm" && argument.name().rfind("running_", 0) == 0;
     info.out = info.written && argument.is_out();
     writes |= info.written;
     auto type = argument.real_type();

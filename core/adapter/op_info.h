@@ -14,6 +14,7 @@ namespace torch_fl {
 
 struct ArgInfo {
   bool written = false;  // Tensor(a!): in-place or out=
+  bool quiet = false;    // written although the schema does not say so
   bool out = false;      // keyword-only out argument
   bool dtype = false;
   bool device = false;

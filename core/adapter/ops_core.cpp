@@ -1,7 +1,9 @@
 // The few operators that a device must provide itself: creation, copies, views, resizing, and the ones
 // that PyTorch gives no CPU kernel to fall back on. None of them computes anything.
 #include <ATen/EmptyTensor.h>
+#include <ATen/detail/PrivateUse1HooksInterface.h>
 #include <ATen/native/Resize.h>
+#include <ATen/native/ResizeCommon.h>
 #include <ATen/native/TensorShape.h>
 #include <ATen/ops/_local_scalar_dense.h>
 #include <ATen/ops/_reshape_alias_native.h>
@@ -81,8 +83,36 @@ at::Tensor unfold(const at::Tensor& self, int64_t dim, int64_t size, int64_t ste
 at::Tensor reshape_alias(const at::Tensor& self, c10::SymIntArrayRef size, c10::SymIntArrayRef stride) {
   return at::native::_reshape_alias(self, C10_AS_INTARRAYREF_SLOW(size), C10_AS_INTARRAYREF_SLOW(stride));
 }
+// Gives the tensor that geometry and lets its storage grow. PyTorch's own form copies the bytes with memcpy, which works
+// on host-visible devices only.
+void take_geometry(const at::Tensor& self, c10::IntArrayRef size, std::optional<c10::IntArrayRef> stride) {
+  auto* impl = self.unsafeGetTensorImpl();
+  if (stride) {
+    impl->set_sizes_and_strides(size, *stride);
+  } else {
+    impl->set_sizes_contiguous(size);
+  }
+  if (self.numel() == 0) return;
+  const auto offset = static_cast<size_t>(self.storage_offset());
+  const size_t needed = stride ? at::detail::computeStorageNbytes(size, *stride, self.itemsize(), offset)
+                               : at::detail::computeStorageNbytesContiguous(size, self.itemsize(), offset);
+  if (needed > self.storage().nbytes())
+    at::detail::getPrivateUse1Hooks().resizePrivateUse1Bytes(self.storage(), needed);
+}
+bool host_visible(const at::Tensor& t) { return device_at(t.device().index()).host_visible(); }
+
 const at::Tensor& resize_(const at::Tensor& self, c10::SymIntArrayRef size, std::optional<at::MemoryFormat> format) {
-  return at::native::resize_(self, C10_AS_INTARRAYREF_SLOW(size), format);
+  const auto sizes = C10_AS_INTARRAYREF_SLOW(size);
+  if (host_visible(self)) return at::native::resize_(self, sizes, format);
+  const auto bytes_before = static_cast<int64_t>(self.storage().nbytes());
+  if (self.sizes() != sizes) take_geometry(self, sizes, std::nullopt);
+  if (format) {
+    TORCH_CHECK(*format != at::MemoryFormat::Preserve, "Unsupported memory format", *format);
+    self.unsafeGetTensorImpl()->empty_tensor_restride(*format);
+  }
+  if (at::globalContext().deterministicAlgorithms() && at::globalContext().deterministicFillUninitializedMemory())
+    at::native::fill_resize_deterministic_(self, bytes_before);
+  return self;
 }
 at::Tensor& set_storage(at::Tensor& self, at::Storage source) { return at::native::set_(self, source); }
 at::Tensor& set_tensor(at::Tensor& self, const at::Tensor& source) { return at::native::set_tensor_(self, source); }
@@ -96,7 +126,11 @@ at::Tensor& set_none(at::Tensor& self) {
 }
 at::Tensor& set_storage_offset(at::Tensor& self, at::Storage source, int64_t offset, c10::IntArrayRef size,
                                c10::IntArrayRef stride) {
-  return at::cpu::set_(self, source, offset, size, stride);
+  if (host_visible(self)) return at::cpu::set_(self, source, offset, size, stride);
+  at::native::checkSetStorage(self, source, offset, size, stride);
+  self.unsafeGetTensorImpl()->set_storage_offset(offset);
+  take_geometry(self, size, stride.data() ? std::optional(stride) : std::nullopt);
+  return self;
 }
 
 at::Tensor copy_from(const at::Tensor& self, const at::Tensor& target, bool non_blocking) {
@@ -104,7 +138,11 @@ at::Tensor copy_from(const at::Tensor& self, const at::Tensor& target, bool non_
   return target;
 }
 at::Tensor copy_from_and_resize(const at::Tensor& self, const at::Tensor& target) {
-  at::native::resize_(target, self.sizes(), std::nullopt);
+  if (is_ral(target)) {
+    resize_(target, c10::fromIntArrayRefSlow(self.sizes()), std::nullopt);
+  } else {
+    at::native::resize_(target, self.sizes(), std::nullopt);
+  }
   copy_tensor(self, target, false);
   return target;
 }

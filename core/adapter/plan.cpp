@@ -61,18 +61,22 @@ Plan::Plan(OpInfo& info, ral::Device& device, const Signature& signature)
     kernel_ = route.kernel;
     no_native_ = route.reason;
   }
+  if (policy_.allows(ral::Tier::Reference)) reference_ = ral::reference::find(info.functional_name);
+  if (!reference_) {
+    no_reference_ = "no reference kernel";
+  } else if (may_cpu && !(policy_.strict && comes_before(ral::Tier::Reference, ral::Tier::Cpu))) {
+    no_reference_ = "plain C++: PyTorch's kernel on the same host is faster";
+  }
   if (!kernel_) {
-    decide(may_cpu ? kCpu : kNone, "");
+    decide(on_host(), "");
     return;
   }
-  const auto& order = policy_.order;
-  const bool native_first = !may_cpu || std::find(order.begin(), order.end(), ral::Tier::Native) <
-                                            std::find(order.begin(), order.end(), ral::Tier::Cpu);
+  const bool native_first = !may_cpu || comes_before(ral::Tier::Native, ral::Tier::Cpu);
   if (!may_cpu || (policy_.strict && native_first)) {
     decide(kNative, "first in RAL_FALLBACK");
   } else if (policy_.strict) {
     no_native_ = "after cpu in RAL_FALLBACK=" + policy_.text();
-    decide(kCpu, "first in RAL_FALLBACK");
+    decide(on_host(), "first in RAL_FALLBACK");
   } else if (!(device.host_visible() && device.is_cpu())) {
     decide(native_first ? kNative : kCpu, native_first ? "first in RAL_FALLBACK" : "before native in RAL_FALLBACK");
   } else {
@@ -82,6 +86,19 @@ Plan::Plan(OpInfo& info, ral::Device& device, const Signature& signature)
   }
 }
 
+bool Plan::comes_before(ral::Tier a, ral::Tier b) const noexcept {
+  const auto& order = policy_.order;
+  return std::find(order.begin(), order.end(), a) < std::find(order.begin(), order.end(), b);
+}
+
+Plan::State Plan::on_host() const noexcept {
+  const bool may_reference = reference_ && !reference_refused_.load(std::memory_order_relaxed);
+  const bool may_cpu = policy_.allows(ral::Tier::Cpu);
+  if (may_reference && (!may_cpu || (policy_.strict && comes_before(ral::Tier::Reference, ral::Tier::Cpu))))
+    return kReference;
+  return may_cpu ? kCpu : kNone;
+}
+
 ral::Tier Plan::choose() noexcept {
   switch (state_.load(std::memory_order_acquire)) {
     case kNative:
@@ -89,6 +106,7 @@ ral::Tier Plan::choose() noexcept {
     case kCpu:
     case kProbeCpu:
     case kPreparing: return ral::Tier::Cpu;
+    case kReference: return ral::Tier::Reference;
     default: return ral::Tier::None;
   }
 }
@@ -107,7 +125,16 @@ void Plan::refuse_native(const std::string& why) {
     std::lock_guard<std::mutex> lock(mutex_);
     no_native_ = why;
   }
-  decide(policy_.allows(ral::Tier::Cpu) ? kCpu : kNone, "");
+  decide(on_host(), "");
+}
+
+void Plan::refuse_reference(const std::string& why) {
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    no_reference_ = why;
+  }
+  reference_refused_.store(true, std::memory_order_relaxed);
+  decide(on_host(), "");
 }
 
 void Plan::measured(ral::Tier tier, int64_t ns) {
@@ -177,13 +204,15 @@ std::string Plan::reason_json(ral::Tier ran) const {
     if (tier == ran) break;
     if (tier == ral::Tier::Native) add("native", no_native_.empty() ? "not measured yet" : no_native_);
     if (tier == ral::Tier::Jit) add("jit", "not in this version");
-    if (tier == ral::Tier::Reference) add("reference", "no reference kernel");
+    if (tier == ral::Tier::Reference) add("reference", no_reference_);
     if (tier == ral::Tier::Cpu) add("cpu", "slower here");
   }
   if (!why_.empty()) {
     add("ran", why_);
   } else if (ran == ral::Tier::Cpu) {
     add("ran", device_.host_visible() ? "PyTorch's CPU kernel, in place" : "PyTorch's CPU kernel, with copies");
+  } else if (ran == ral::Tier::Reference) {
+    add("ran", "libral's C++ kernel");
   } else {
     add("ran", "first in RAL_FALLBACK");
   }
@@ -206,9 +235,10 @@ std::string Plan::refusal() const {
   for (const auto tier : policy_.order) {
     if (!out.empty()) out += "; ";
     out += ral::tier_name(tier);
-    out += tier == ral::Tier::Native ? ": " + no_native_
-           : tier == ral::Tier::Jit  ? ": not in this version"
-                                     : ": no kernel";
+    out += tier == ral::Tier::Native      ? ": " + no_native_
+           : tier == ral::Tier::Jit       ? ": not in this version"
+           : tier == ral::Tier::Reference ? ": " + no_reference_
+                                          : ": no kernel";
   }
   return out;
 }

@@ -39,18 +39,33 @@ void scan(Call& call, Signature* signature) {
   __builtin_unreachable();
 }
 
+// Arguments that PyTorch's shape function refuses: the CPU kernel says what is wrong, in the words that users know.
+void run_wrong(Call& call, Plan& plan, const std::exception_ptr& error) {
+  if (!ral::KernelRouter::get().policy().allows(ral::Tier::Cpu)) std::rethrow_exception(error);
+  run_on_host(call, ral::trace::enabled() ? plan.reason_id(ral::Tier::Cpu) : 0, false);
+}
+
 void run(Call& call, Plan& plan) {
   auto tier = plan.choose();
+  std::string why;
+  std::exception_ptr error;
   if (tier == ral::Tier::Native) {
     const bool probing = plan.probing();
     int64_t ns = 0;
-    std::string why;
-    if (run_native(call, plan, ral::trace::enabled() ? plan.reason_id(tier) : 0, probing, &ns, &why) ==
-        NativeOutcome::Ran) {
-      if (probing) plan.measured(tier, ns);
-      return;
-    }
+    const auto outcome =
+        run_native(call, plan, ral::trace::enabled() ? plan.reason_id(tier) : 0, probing, &ns, &why, &error);
+    if (outcome == KernelOutcome::Ran && probing) plan.measured(tier, ns);
+    if (outcome == KernelOutcome::Ran) return;
+    if (outcome == KernelOutcome::WrongArguments) return run_wrong(call, plan, error);
     plan.refuse_native(why);
+    tier = plan.choose();
+  }
+  if (tier == ral::Tier::Reference) {
+    why.clear();
+    const auto outcome = run_reference(call, plan, ral::trace::enabled() ? plan.reason_id(tier) : 0, &why, &error);
+    if (outcome == KernelOutcome::Ran) return;
+    if (outcome == KernelOutcome::WrongArguments) return run_wrong(call, plan, error);
+    plan.refuse_reference(why);
     tier = plan.choose();
   }
   if (tier == ral::Tier::None) no_tier(call, plan);

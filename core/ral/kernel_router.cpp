@@ -25,6 +25,7 @@ struct State {
   mutable std::shared_mutex mutex;
   Table tables[kMaxDevices];
   std::unordered_map<ral_kernel, const NativeKernel*> by_handle;
+  std::vector<std::unique_ptr<const NativeKernel>> all;  // of every manifest so far: callers keep pointers
   Policy policy;
   std::atomic<uint64_t> generation{1};
 };
@@ -163,6 +164,7 @@ bool KernelRouter::load_manifest(Device& device, const std::string& json, const 
   if (!read_manifest(json, folder, &entries, &said)) return false;
 
   Table table;
+  std::vector<std::unique_ptr<NativeKernel>> kernels_read;
   const ral_kernel_table* kernels = device.plugin().kernel;
   if (!kernels && !entries.empty())
     said.push_back(std::to_string(entries.size()) + " entries left out: the plugin has no kernel table");
@@ -177,7 +179,8 @@ bool KernelRouter::load_manifest(Device& device, const std::string& json, const 
                      code_name(status) + (detail.empty() ? "" : ": " + detail));
       continue;
     }
-    auto* kernel = new NativeKernel;  // callers keep pointers: never freed
+    kernels_read.push_back(std::make_unique<NativeKernel>());
+    NativeKernel* kernel = kernels_read.back().get();
     kernel->op_name = entry.op_name;
     kernel->symbol = entry.symbol;
     kernel->path = entry.path;
@@ -198,6 +201,7 @@ bool KernelRouter::load_manifest(Device& device, const std::string& json, const 
   std::unique_lock<std::shared_mutex> guard(s.mutex);
   for (const auto& item : table)
     for (const NativeKernel* kernel : item.second) s.by_handle[kernel->handle] = kernel;
+  for (std::unique_ptr<NativeKernel>& kernel : kernels_read) s.all.push_back(std::move(kernel));
   s.tables[device.index()].swap(table);
   s.generation.fetch_add(1);
   return true;

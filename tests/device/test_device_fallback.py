@@ -18,7 +18,7 @@ TIERS = {"native", "jit", "reference", "cpu", "view"}
 def policy_restored(ral: Any) -> Iterator[None]:
     before = torch.ral.fallback_policy()
     yield
-    torch.ral.fallback_policy(before)
+    torch.ral.fallback_policy(before, strict=False)
 
 
 def recorded(work: Any) -> Any:
@@ -44,6 +44,49 @@ def test_policy_chooses_the_tier(device: str) -> None:
         assert set(frame["op"]) == {"add"}
     torch.ral.fallback_policy("native,cpu")
     assert set(recorded(lambda: x.sort()).kernels["tier"]) == {"cpu"}
+
+
+def test_reference_kernels(device: str) -> None:
+    """libral's C++ kernels run where the order puts them first, with the reason in the trace."""
+    x = torch.randn(6, 5, generator=torch.Generator().manual_seed(0))
+    calls = {
+        "mm": lambda t: t @ t.t(),
+        "sum": lambda t: t[::2].sum(0),
+        "sort": lambda t: t.sort(1).values,
+        "_softmax": lambda t: t.t().softmax(0),
+        "cumsum": lambda t: t.cumsum(0),
+        "mul_": lambda t: t.clone().mul_(3),
+    }
+    for order, strict in (("reference", False), ("reference,cpu", True)):
+        torch.ral.fallback_policy(order, strict=strict)
+        for op, call in calls.items():
+            on_device = x.to(device)
+            trace = recorded(lambda call=call, t=on_device: call(t))
+            frame = trace.kernels
+            assert op in set(frame["op"])
+            assert set(frame["tier"]) == {"reference"}
+            torch.testing.assert_close(call(on_device).cpu(), call(x))
+
+
+def test_cpu_goes_before_reference_unless_the_order_is_strict(device: str) -> None:
+    x = torch.arange(4.0).to(device)
+    torch.ral.fallback_policy("reference,cpu", strict=False)
+    assert set(recorded(lambda: x.sort()).kernels["tier"]) == {"cpu"}
+    reason = torch.ral.explain("aten::sort", x)["reason"]
+    assert "faster" in str(reason)
+
+
+def test_reference_refuses_what_it_cannot_do(device: str) -> None:
+    """What a reference kernel does not take goes on to the next tier, and a wrong call gets PyTorch's own error."""
+    torch.ral.fallback_policy("reference,cpu", strict=True)
+    index = torch.tensor([7], device=device)
+    with pytest.raises(IndexError, match="out of range|out of bounds"):
+        torch.arange(3.0).to(device)[index]
+    torch.ral.fallback_policy("reference")
+    with pytest.raises(NotImplementedError, match="no reference kernel"):
+        torch.arange(4.0).to(device).reshape(2, 2).inverse()
+    with pytest.raises(RuntimeError, match="size of tensor|broadcast"):
+        torch.ones(3).to(device) + torch.ones(4).to(device)
 
 
 def test_native_alone_refuses_what_it_has_no_kernel_for(device: str) -> None:

@@ -45,6 +45,12 @@ def test_two_halves_of_a_cpu_device(svm: str) -> None:
     assert "skipped" not in out
 
 
+def test_device_memory_that_the_host_does_not_see() -> None:
+    """Tensors, memory, errors and loading once more with shared virtual memory switched off."""
+    files = [f"test_device_{name}.py" for name in ("tensors", "memory", "errors", "loading", "rng")]
+    assert " passed" in _run(*files, RAL_OPENCL_SVM="0")
+
+
 def test_devices_are_chosen_and_ordered_by_name(python: object) -> None:
     code = "import torch; print([d['name'][-13:] for d in torch.ral.devices()])"
     shown = python(code, RAL_OPENCL_SUBDEVICES="2", RAL_VISIBLE_DEVICES="part 2,PART 1").stdout  # type: ignore[operator]

@@ -184,6 +184,20 @@ def test_gradients_cross_devices() -> None:
     torch.testing.assert_close(b.grad.cpu().double(), cb.grad, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize("order", ["native,jit,reference,cpu", "reference,cpu"])
+def test_running_statistics(order: str) -> None:
+    """native_batch_norm writes into arguments that its schema does not mark; they must reach every device's memory."""
+    x = torch.randn(4, 3, 5, 5, generator=torch.Generator().manual_seed(4))
+    expected = torch.nn.BatchNorm2d(3)
+    module = copy.deepcopy(expected).to("ral:1")
+    with torch.ral.fallback_policy(order, strict=True):
+        for _ in range(3):
+            expected(x)
+            module(x.to("ral:1"))
+    torch.testing.assert_close(module.running_mean.cpu(), expected.running_mean)
+    torch.testing.assert_close(module.running_var.cpu(), expected.running_var)
+
+
 def train(device: str) -> list[float]:
     torch.manual_seed(3)
     net = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.Tanh(), torch.nn.Linear(16, 3)).to(device)

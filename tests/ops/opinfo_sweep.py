@@ -1,7 +1,7 @@
 """Runs PyTorch's OpInfo database on a device in child processes, so that a crash or a hang of one op
 fails that op alone.
 
-  python opinfo_sweep.py forward|backward|variants|native [--device ral:0] [--jobs 2] [--ops NAME...] [--json FILE]
+  python opinfo_sweep.py forward|backward|variants|native|reference [--device ral:0] [--jobs 2] [--ops NAME...] [--json FILE]
 
 The children are opinfo_worker.py; each gets the next op when it has answered.
 """
@@ -24,7 +24,8 @@ from typing import Any
 HERE = Path(__file__).resolve().parent
 OP_LIMIT_S = 60.0
 START_LIMIT_S = 180.0
-MODES = ("forward", "backward", "variants", "native")
+ONE_TIER = ("native", "reference")  # modes in which that tier alone may run
+MODES = ("forward", "backward", "variants", *ONE_TIER)
 
 
 class ChildGone(Exception):
@@ -36,8 +37,8 @@ class Child:
 
     def __init__(self, mode: str, device: str) -> None:
         env = dict(os.environ, OMP_NUM_THREADS="1", PYTHONFAULTHANDLER="1")
-        if mode == "native":
-            env["RAL_FALLBACK"] = "native"
+        if mode in ONE_TIER:
+            env["RAL_FALLBACK"] = mode
         self._process = subprocess.Popen(
             [sys.executable, str(HERE / "opinfo_worker.py"), mode, device],
             stdin=subprocess.PIPE,
@@ -115,13 +116,13 @@ class Report:
         """Op to its first failure."""
         return {op: a["error"] for op, a in sorted(self.answers.items()) if a["status"] == "fail"}
 
-    def native_right(self) -> list[str]:
-        """Ops that passed with a native kernel of their own and with no other computing tier."""
-        return [op for op in self.passed if set(self.answers[op]["tiers"]) - {"view"} == {"native"}]
+    def right_on(self, tier: str) -> list[str]:
+        """Ops that passed with a kernel of that tier and with no other computing tier."""
+        return [op for op in self.passed if set(self.answers[op]["tiers"]) - {"view"} == {tier}]
 
-    def native_kernels(self) -> list[str]:
-        """ATen operators whose native kernels those ops ran."""
-        names = {name for op in self.native_right() for name in self.answers[op]["tiers"]["native"]}
+    def kernels_of(self, tier: str) -> list[str]:
+        """ATen operators whose kernels of that tier those ops ran."""
+        names = {name for op in self.right_on(tier) for name in self.answers[op]["tiers"][tier]}
         return sorted({name.rstrip("_") for name in names})
 
     def by_tier(self) -> dict[str, int]:
@@ -137,9 +138,10 @@ class Report:
             f"{self.mode}: {len(self.passed)} of {tested} ops passed ({samples} samples, {self.seconds:.0f} s)",
             f"  passes by tier: {self.by_tier()}",
         ]
-        if self.mode == "native":
-            lines.append(f"  right native: {len(self.native_right())} ops")
-            lines.append(f"  with {len(self.native_kernels())} kernels: {' '.join(self.native_kernels())}")
+        if self.mode in ONE_TIER:
+            kernels = self.kernels_of(self.mode)
+            lines.append(f"  right on {self.mode} alone: {len(self.right_on(self.mode))} ops")
+            lines.append(f"  with {len(kernels)} kernels: {' '.join(kernels)}")
         lines += [f"  FAIL {op}: {error}" for op, error in self.failed.items()]
         return "\n".join(lines)
 

@@ -1,4 +1,4 @@
-"""PyTorch's OpInfo database on the device: forward, backward, in-place and out= forms, and native kernels alone.
+"""PyTorch's OpInfo database on the device: forward, backward, in-place and out= forms, and one tier alone.
 
 Each mode runs once, in child processes (opinfo_sweep.py), before its tests. TORCH_FL_TEST_DEVICE names another
 device than ral:0.
@@ -19,7 +19,7 @@ KNOWN = tomllib.loads((Path(__file__).parent / "known_failures.toml").read_text(
 MODES = sweeper.MODES
 # Share of the tested ops that must pass.
 REQUIRED = {"forward": 0.99, "backward": 0.985}
-REQUIRED_NATIVE = 60
+REQUIRED_RIGHT = {"native": 60, "reference": 250}
 ALLOCATE_ONLY = {"broadcast_shapes", "empty", "empty_like", "empty_permuted", "empty_strided", "new_empty"}
 ALLOCATE_ONLY |= {"new_empty_strided"}
 
@@ -74,10 +74,10 @@ def test_tiers_are_traced() -> None:
 
 
 @on_ral
-def test_native_kernels() -> None:
-    """At least 60 operators have a native kernel that is right in every layout, by the trace."""
-    found = report("native")
-    computing = {tier for a in found.answers.values() for tier in a["tiers"]} - {"view"}
-    assert computing == {"native"}, f"RAL_FALLBACK=native ran {computing}"
-    assert len(found.native_right()) >= REQUIRED_NATIVE, found.text()
-    assert len(found.native_kernels()) >= REQUIRED_NATIVE, found.text()
+@pytest.mark.parametrize("tier", REQUIRED_RIGHT)
+def test_kernels_of_one_tier(tier: str) -> None:
+    """So many operators have a kernel of that tier that is right in every layout, by the trace."""
+    found = report(tier)
+    computing = {name for a in found.answers.values() for name in a["tiers"]} - {"view"}
+    assert computing == {tier}, f"RAL_FALLBACK={tier} ran {computing}"
+    assert len(found.right_on(tier)) >= REQUIRED_RIGHT[tier], found.text()

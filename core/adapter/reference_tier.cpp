@@ -1,0 +1,53 @@
+// The reference tier: libral's own C++ kernels over the device's bytes (or copies of them), in stream order.
+#include "ral/reference.h"
+
+#include "values.h"
+
+namespace torch_fl {
+
+KernelOutcome run_reference(Call& call, Plan& plan, uint32_t reason, std::string* why, std::exception_ptr* error) {
+  auto& device = *call.device;
+  if (call.info.writes && !overlap_allowed(call, why)) return KernelOutcome::PassedOn;
+  Outputs outputs;
+  if (!outputs.infer(call, why)) {
+    *error = outputs.error;
+    return outputs.error ? KernelOutcome::WrongArguments : KernelOutcome::PassedOn;
+  }
+  return guarded([&]() -> KernelOutcome {
+    Values args(device, DataForm::Host), outs(device, DataForm::Host);
+    if (!pack(call, outputs, &args, &outs)) {
+      *why = "an argument has no form in the plugin ABI";
+      return KernelOutcome::PassedOn;
+    }
+    const int64_t begin = ral::trace::now();
+    const auto status = plan.reference()(args.data(), args.size(), outs.data(), outs.size(), why);
+    if (status != RAL_SUCCESS) {
+      if (why->empty()) *why = ral::code_name(status);
+      return KernelOutcome::PassedOn;
+    }
+    const int64_t end = ral::trace::now();
+    args.write_back();  // what is both argument and output is right in outs
+    outs.write_back();
+    if (C10_UNLIKELY(ral::trace::enabled())) {
+      auto record = ral::trace::make(RAL_TRACE_KERNEL);
+      record.begin_ns = begin;
+      record.end_ns = end;
+      record.tier = RAL_TIER_REFERENCE;
+      record.flags |= RAL_TRACE_HOST;
+      record.device = static_cast<int16_t>(device.index());
+      record.name = call.info.trace_name();
+      record.kernel = ral::trace::intern(call.info.functional_name);
+      record.reason = reason;
+      record.shapes = shapes_id(&call.arg(0), call.info.args.size());
+      record.bytes = args.bytes() + outs.bytes();
+      record.copied = args.copied() + outs.copied();
+      if (!args.blocks().empty()) record.aux64 = args.blocks().front()->id;
+      if (!outs.blocks().empty()) record.buffer = outs.blocks().front()->id;
+      ral::trace::emit(record);
+    }
+    finish(call, outputs);
+    return KernelOutcome::Ran;
+  });
+}
+
+}  // namespace torch_fl
