@@ -94,7 +94,7 @@ def test_stats_and_snapshot(device: str) -> None:
     for _ in range(10):
         torch.zeros(777, device=device)
     assert torch.ral.memory_stats(device)["cache_hits"] >= before + 9
-    blocks = [b for segment in torch.ral.memory_snapshot() for b in segment["blocks"]]
+    blocks = [b for segment in torch.ral.memory_snapshot(device) for b in segment["blocks"]]
     mine = [b for b in blocks if b["address"] == x.data_ptr()]
     assert len(mine) == 1
     assert mine[0]["size"] >= 12345 * 4

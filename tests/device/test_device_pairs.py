@@ -10,6 +10,7 @@ import sys
 import pytest
 
 FOLDER = pathlib.Path(__file__).parent
+RUSTICL = pathlib.Path("/etc/OpenCL/vendors/rusticl.icd")
 
 
 def _run(*arguments: str, **variables: str) -> str:
@@ -41,6 +42,14 @@ def _run(*arguments: str, **variables: str) -> str:
 @pytest.mark.parametrize("svm", ["1", "0"], ids=["svm", "no svm"])
 def test_two_halves_of_a_cpu_device(svm: str) -> None:
     out = _run("two_devices.py", RAL_OPENCL_SUBDEVICES="2", RAL_OPENCL_SVM=svm, RAL_VISIBLE_DEVICES="part")
+    assert " passed" in out
+    assert "skipped" not in out
+
+
+@pytest.mark.skipif(not RUSTICL.exists(), reason="Mesa's rusticl is not installed (Debian: mesa-opencl-icd)")
+def test_two_drivers_at_once() -> None:
+    """PoCL and Mesa's rusticl, which has no shared virtual memory, in one process."""
+    out = _run("two_devices.py", RUSTICL_ENABLE="llvmpipe", RAL_VISIBLE_DEVICES="pocl,mesa")
     assert " passed" in out
     assert "skipped" not in out
 

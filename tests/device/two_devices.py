@@ -37,7 +37,6 @@ def test_there_are_two() -> None:
     assert names[0] != names[1]
     rows = torch.ral.devices()
     assert [row["id"] for row in rows] == ["ral:0", "ral:1"]
-    assert len({row["driver"] for row in rows}) == 1
 
 
 @pytest.mark.parametrize(("source", "target"), PAIRS)
