@@ -165,7 +165,7 @@ def _library() -> ctypes.CDLL:
     if not path:
         spec = importlib.util.find_spec("torch_fl_core")
         if spec is None or spec.origin is None:
-            pytest.skip("torch_fl_core is not installed")
+            raise FileNotFoundError("torch_fl_core is not installed; RAL_TEST_LIBRAL may name a libral.so")
         path = str(pathlib.Path(spec.origin).parent / "libral.so")
     library = ctypes.CDLL(path)
     library.ral_reference_ops.restype = ctypes.c_char_p
