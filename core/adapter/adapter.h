@@ -121,7 +121,5 @@ at::Generator derive_cpu_generator(const std::optional<at::Generator>& generator
 
 // Installs or removes the RecordFunction observer so that it agrees with trace::enabled().
 void sync_observer();
-// Interned text of the tensors' shapes and dtypes, "[64, 8] float32, [8] float32".
-uint32_t shapes_id(const c10::IValue* begin, size_t count);
 
 }  // namespace torch_fl

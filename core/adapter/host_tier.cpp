@@ -6,6 +6,7 @@
 #include <ATen/native/Resize.h>
 
 #include "call.h"
+#include "host_record.h"
 
 namespace torch_fl {
 namespace {
@@ -231,26 +232,15 @@ int64_t run_on_host(Call& call, uint32_t reason, bool measure) {
   arguments.write_back();
   arguments.adopt_results();
   if (C10_UNLIKELY(tracing)) {
-    auto record = ral::trace::make(RAL_TRACE_KERNEL);
-    record.begin_ns = begin;
-    record.end_ns = end;
-    record.tier = RAL_TIER_CPU;
-    record.flags |= RAL_TRACE_HOST;
-    record.device = static_cast<int16_t>(call.device->index());
-    record.name = call.info.trace_name();
-    record.kernel = ral::trace::intern(call.info.overload_name);
-    record.reason = reason;
-    record.shapes = shapes;
-    record.bytes = arguments.bytes();
-    record.copied = arguments.copied();
-    if (const auto* input = arguments.first_input())
-      if (const auto* block = block_of(*input)) record.aux64 = block->id;
+    HostRun run{.begin = begin, .end = end, .kernel = call.info.trace_kernel(), .reason = reason, .shapes = shapes};
+    run.bytes = arguments.bytes();
+    run.copied = arguments.copied();
+    if (const auto* input = arguments.first_input()) run.input = block_of(*input);
     if (!call.info.returns.empty()) {
       const auto& out = call.stack[call.stack.size() - call.info.returns.size()];
-      if (out.isTensor())
-        if (const auto* block = block_of(out.toTensor())) record.buffer = block->id;
+      if (out.isTensor()) run.output = block_of(out.toTensor());
     }
-    ral::trace::emit(record);
+    record_host_run(call.info, *call.device, run);
   }
   return end - begin;
 }

@@ -1,5 +1,5 @@
-// Unboxed wrappers for hot operators. Where the plan says that the CPU kernel runs and nobody records or measures,
-// they call it on aliases directly; every other case is boxed and takes the router's general way.
+// Unboxed wrappers for hot operators. Where the plan says that the CPU kernel runs and nobody measures, they call it on
+// aliases directly; every other case is boxed and takes the router's general way.
 #include "hot_ops.h"
 
 #include <ATen/ops/_log_softmax_backward_data_cpu_dispatch.h>
@@ -29,6 +29,7 @@
 
 #include "call.h"
 #include "explain.h"
+#include "host_record.h"
 #include "scan.h"
 
 namespace torch_fl {
@@ -44,6 +45,51 @@ template <class T>
 inline const T& host_argument(const T& value) {
   return value;
 }
+
+// What the trace wants to know of a call; empty and free where nothing is recorded.
+class Recorder {
+ public:
+  Recorder(OpInfo& info, const ral::Device& device, Plan& plan) : info_(info), device_(device) {
+    if (C10_LIKELY(!ral::trace::enabled())) return;
+    active_ = true;
+    run_.kernel = info.trace_kernel();
+    run_.reason = plan.reason_id(ral::Tier::Cpu);
+  }
+
+  template <class... Args>
+  void begin(const Args&... args) {
+    if (C10_LIKELY(!active_)) return;
+    c10::SmallVector<const at::Tensor*, 4> tensors;
+    (note(&tensors, args), ...);
+    run_.shapes = shapes_id(tensors);
+    run_.begin = ral::trace::now();
+  }
+  void end() {
+    if (C10_UNLIKELY(active_)) run_.end = ral::trace::now();
+  }
+  void emit(const at::Tensor& result, bool in_place) {
+    if (C10_LIKELY(!active_)) return;
+    if (!in_place) run_.bytes += result.numel() * result.itemsize();
+    run_.output = block_of(result);
+    record_host_run(info_, device_, run_);
+  }
+
+ private:
+  template <class T>
+  void note(c10::SmallVector<const at::Tensor*, 4>* tensors, const T& value) {
+    if constexpr (std::is_same_v<T, at::Tensor>) {
+      tensors->push_back(&value);
+      if (!is_ral(value)) return;
+      run_.bytes += value.numel() * value.itemsize();
+      if (!run_.input) run_.input = block_of(value);
+    }
+  }
+
+  OpInfo& info_;
+  const ral::Device& device_;
+  bool active_ = false;
+  HostRun run_;
+};
 
 template <auto Kernel>
 struct Hot;
@@ -61,10 +107,13 @@ struct Hot<Kernel> {
     (note(scan, op, args, i++), ...);
     auto& device = scan.device(-1);
     auto& plan = plan_for(op, device, signature);
-    if (C10_UNLIKELY(plan.choose() != ral::Tier::Cpu || plan.probing() || !device.host_visible() ||
-                     ral::trace::enabled() || explaining()))
+    if (C10_UNLIKELY(plan.choose() != ral::Tier::Cpu || plan.probing() || !device.host_visible() || explaining()))
       return boxed(args...);
-    return guarded([&]() -> R { return direct(device, args...); });
+    sync_observer();
+    return guarded([&]() -> R {
+      Recorder recorder(op, device, plan);
+      return direct(recorder, device, args...);
+    });
   }
 
  private:
@@ -73,26 +122,27 @@ struct Hot<Kernel> {
     if constexpr (std::is_same_v<T, at::Tensor>) scan.add(value, op.args[i], i);
   }
 
-  static R direct(ral::Device& device, Args... args) {
+  static R direct(Recorder& recorder, ral::Device& device, Args... args) {
+    std::tuple<decltype(host_argument(args))...> host(host_argument(args)...);
+    recorder.begin(args...);
     if constexpr (kInPlace) {
+      std::apply(Kernel, host);
+      recorder.end();
       auto& self = std::get<0>(std::forward_as_tuple(args...));
-      auto target = host_argument(self);
-      call_with(target, args...);
+      recorder.emit(self, true);
       return self;
     } else {
       uint64_t copied = 0;
       at::Tensor result;
       {
         PoolScope pool(&device);
-        result = Kernel(host_argument(args)...);
+        result = std::apply(Kernel, host);
+        recorder.end();
       }
-      return adopt(std::move(result), device, &copied);
+      result = adopt(std::move(result), device, &copied);
+      recorder.emit(result, false);
+      return result;
     }
-  }
-
-  template <class First, class... Rest>
-  static void call_with(at::Tensor& target, First&, Rest&&... rest) {
-    Kernel(target, host_argument(rest)...);
   }
 
   static R boxed(Args... args) {

@@ -7,6 +7,7 @@
 #include <deque>
 #include <thread>
 
+#include "host_record.h"
 #include "values.h"
 
 namespace torch_fl {

@@ -141,14 +141,13 @@ bool OpInfo::has_native(ral::Device& device) {
   return has;
 }
 
-uint32_t OpInfo::trace_name() {
-  auto id = trace_name_.load(std::memory_order_relaxed);
-  if (C10_UNLIKELY(id == 0)) {
-    id = ral::trace::intern(base_name);
-    trace_name_.store(id, std::memory_order_relaxed);
-  }
+static uint32_t interned(std::atomic<uint32_t>& known, const std::string& text) {
+  auto id = known.load(std::memory_order_relaxed);
+  if (C10_UNLIKELY(id == 0)) known.store(id = ral::trace::intern(text), std::memory_order_relaxed);
   return id;
 }
+uint32_t OpInfo::trace_name() { return interned(trace_name_, base_name); }
+uint32_t OpInfo::trace_kernel() { return interned(trace_kernel_, overload_name); }
 
 OpInfo& op_info(const c10::OperatorHandle& op) {
   // Keyed by the schema's address, which an operator keeps for its life.

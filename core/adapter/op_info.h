@@ -46,11 +46,12 @@ struct OpInfo {
 
   // Does the device have kernels of that name? Asked once per manifest generation.
   bool has_native(ral::Device& device);
-  uint32_t trace_name();  // interned base name
+  uint32_t trace_name();    // interned base name
+  uint32_t trace_kernel();  // interned overload name: PyTorch's CPU kernel as the trace names it
 
  private:
   std::array<std::atomic<uint64_t>, ral::kMaxDevices> native_known_{};  // generation << 1 | has
-  std::atomic<uint32_t> trace_name_{0};
+  std::atomic<uint32_t> trace_name_{0}, trace_kernel_{0};
 };
 
 OpInfo& op_info(const c10::OperatorHandle& op);

@@ -1,6 +1,7 @@
 // The reference tier: libral's own C++ kernels over the device's bytes (or copies of them), in stream order.
 #include "ral/reference.h"
 
+#include "host_record.h"
 #include "values.h"
 
 namespace torch_fl {
@@ -29,21 +30,14 @@ KernelOutcome run_reference(Call& call, Plan& plan, uint32_t reason, std::string
     args.write_back();  // what is both argument and output is right in outs
     outs.write_back();
     if (C10_UNLIKELY(ral::trace::enabled())) {
-      auto record = ral::trace::make(RAL_TRACE_KERNEL);
-      record.begin_ns = begin;
-      record.end_ns = end;
-      record.tier = RAL_TIER_REFERENCE;
-      record.flags |= RAL_TRACE_HOST;
-      record.device = static_cast<int16_t>(device.index());
-      record.name = call.info.trace_name();
-      record.kernel = ral::trace::intern(call.info.functional_name);
-      record.reason = reason;
-      record.shapes = shapes_id(&call.arg(0), call.info.args.size());
-      record.bytes = args.bytes() + outs.bytes();
-      record.copied = args.copied() + outs.copied();
-      if (!args.blocks().empty()) record.aux64 = args.blocks().front()->id;
-      if (!outs.blocks().empty()) record.buffer = outs.blocks().front()->id;
-      ral::trace::emit(record);
+      HostRun run{.tier = RAL_TIER_REFERENCE, .begin = begin, .end = end, .reason = reason};
+      run.kernel = ral::trace::intern(call.info.functional_name);
+      run.shapes = shapes_id(&call.arg(0), call.info.args.size());
+      run.bytes = args.bytes() + outs.bytes();
+      run.copied = args.copied() + outs.copied();
+      if (!args.blocks().empty()) run.input = args.blocks().front();
+      if (!outs.blocks().empty()) run.output = outs.blocks().front();
+      record_host_run(call.info, device, run);
     }
     finish(call, outputs);
     return KernelOutcome::Ran;

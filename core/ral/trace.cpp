@@ -27,13 +27,28 @@ std::atomic<uint64_t> g_main_location{0};
 namespace {
 
 constexpr size_t kLongestString = 16384;
-constexpr size_t kCacheSize = 1024;  // a power of two
+constexpr size_t kCacheSize = 256;  // a power of two; 16 KiB a thread
 
-struct CacheEntry {
+// One cache line for all that a string seen before needs: between two operators little of this is still in the cache.
+struct alignas(64) CacheEntry {
+  static constexpr size_t kLongest = 50;
   uint64_t hash = 0;
-  const std::string* text = nullptr;
   uint32_t id = 0;
+  uint16_t size = 0;
+  char text[kLongest] = {};
+
+  bool holds(uint64_t wanted, std::string_view string) const noexcept {
+    return id != 0 && hash == wanted && size == string.size() && std::memcmp(text, string.data(), size) == 0;
+  }
+  void keep(uint64_t wanted, std::string_view string, uint32_t number) noexcept {
+    if (string.size() > kLongest) return;
+    hash = wanted;
+    id = number;
+    size = static_cast<uint16_t>(string.size());
+    std::memcpy(text, string.data(), size);
+  }
 };
+static_assert(sizeof(CacheEntry) == 64);
 
 // All strings, in order of their ids. They live here from the first intern() on, so that ids made before the file
 // exists stay right; the file gets a copy.
@@ -176,7 +191,7 @@ uint32_t intern(std::string_view text) {
     t_end.armed = true;
   }
   CacheEntry& cached = t_cache[hash & (kCacheSize - 1)];
-  if (cached.text && cached.hash == hash && *cached.text == text) return cached.id;
+  if (cached.holds(hash, text)) return cached.id;
 
   Strings& all = strings();
   std::lock_guard<std::mutex> guard(all.mutex);
@@ -193,8 +208,8 @@ uint32_t intern(std::string_view text) {
     if (ring) ring->add_string(text);
     found = all.ids.emplace(all.texts.back(), static_cast<uint32_t>(all.texts.size())).first;
   }
-  cached = {hash, &all.texts[found->second - 1], found->second};
-  return cached.id;
+  cached.keep(hash, text, found->second);
+  return found->second;
 }
 
 std::string text_of(uint32_t id) {
@@ -213,11 +228,13 @@ uint32_t thread_id() noexcept {
 
 Context& context() noexcept { return t_context; }
 
-ral_trace_record make(uint8_t kind) noexcept {
+ral_trace_record make(uint8_t kind) noexcept { return make(kind, now()); }
+
+ral_trace_record make(uint8_t kind, int64_t at) noexcept {
   ral_trace_record record;
   std::memset(&record, 0, sizeof record);
   const Context& around = t_context;
-  record.begin_ns = record.end_ns = now();
+  record.begin_ns = record.end_ns = at;
   record.kind = kind;
   record.device = -1;
   record.name = around.op;

@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 
 import numpy as np
+import pandas as pd
 
 from torch_fl_core.trace.layout import Flag, Kind
 
@@ -77,22 +78,20 @@ def decode(data: bytes) -> tuple[dict[str, float], np.ndarray]:
 
 
 def thin(batch: np.ndarray, limit: int, gap_us: float) -> np.ndarray:
-    """At most `limit` records: neighbours on a lane become one, over growing gaps from `gap_us`.
+    """At most `limit` records: neighbours on a lane become one where they are at most a gap apart.
 
-    Records longer than four gaps stay as they are. What still is too much loses its shortest.
+    The gap is `gap_us`, or the smallest above it that leaves `limit` records. Records longer than four gaps stay as
+    they are. What still is too much loses its shortest.
     """
-    gap = max(gap_us, 1e-3)
-    if len(batch) > limit and np.any(batch["begin"][1:] < batch["begin"][:-1]):
-        batch = batch[np.argsort(batch["begin"], kind="stable")]
-    for _ in range(24):
-        if len(batch) <= limit:
-            return batch
-        batch = _merge(batch, gap)
-        gap *= 2
+    if len(batch) <= limit:
+        return batch
+    if np.any(batch["begin"][1:] < batch["begin"][:-1]):
+        batch = batch.take(np.argsort(batch["begin"], kind="stable"))
+    batch = _merge(batch, limit, gap_us)
     if len(batch) <= limit:
         return batch
     longest = np.argpartition(-batch["duration"], limit)[:limit]
-    return batch[np.sort(longest)]
+    return batch.take(np.sort(longest))
 
 
 def _lanes(batch: np.ndarray) -> np.ndarray:
@@ -106,23 +105,27 @@ def _lanes(batch: np.ndarray) -> np.ndarray:
     return lane << 12 | what
 
 
-def _merge(batch: np.ndarray, gap: float) -> np.ndarray:
-    """Joins neighbours of one lane that are at most `gap` apart. `batch` is ordered by begin."""
-    codes = np.unique(_lanes(batch), return_inverse=True)[1]
+def _merge(batch: np.ndarray, limit: int, least_gap: float) -> np.ndarray:
+    """Joins neighbours of one lane until `limit` records are left. `batch` is ordered by begin."""
+    codes = pd.factorize(_lanes(batch))[0]
     order = np.argsort(codes.astype(np.uint16), kind="stable")  # a radix sort; keeps the order by begin
     lanes = codes[order]
     begin, duration = batch["begin"][order], batch["duration"][order]
     end = begin + duration
-    long = duration > 4 * gap
-    apart = np.ones(len(batch), bool)
-    apart[1:] = (lanes[1:] != lanes[:-1]) | (begin[1:] - end[:-1] > gap) | long[1:] | long[:-1]
-    start = np.flatnonzero(apart)
+    # The gap from which on each record is joined to the one before it.
+    needed = np.full(len(batch), np.inf)
+    needed[1:] = np.maximum(begin[1:] - end[:-1], np.maximum(duration[1:], duration[:-1]) / 4)
+    needed[1:][lanes[1:] != lanes[:-1]] = np.inf
+    joins = len(batch) - limit
+    gap = float(np.partition(needed, joins - 1)[joins - 1])
+    gap = max(least_gap, gap if np.isfinite(gap) else float(needed[np.isfinite(needed)].max(initial=0)))
+    start = np.flatnonzero(needed > gap)
     sizes = np.diff(np.append(start, len(batch)))
     merged = sizes > 1
     # The longest of each group gives its name.
     longest = np.flatnonzero(duration == np.repeat(np.maximum.reduceat(duration, start), sizes))
     group = np.repeat(np.arange(len(start)), sizes)[longest]
-    out = batch[order[longest[np.append(True, group[1:] != group[:-1])]]]
+    out = batch.take(order[longest[np.append(True, group[1:] != group[:-1])]])
     out["begin"] = begin[start]
     out["duration"] = np.maximum.reduceat(end, start) - begin[start]
     for field in ("bytes", "copied", "count"):
@@ -130,7 +133,7 @@ def _merge(batch: np.ndarray, gap: float) -> np.ndarray:
     out["flags"] = np.bitwise_or.reduceat(batch["flags"][order], start)
     for field in ("buffer", "parent", "correlation"):
         out[field][merged] = 0
-    return out[np.argsort(out["begin"], kind="stable")]
+    return out.take(np.argsort(out["begin"], kind="stable"))
 
 
 def string_ids(batch: np.ndarray) -> set[int]:

@@ -112,14 +112,14 @@ class Buffers:
     def add(self, records: np.ndarray) -> None:
         """Takes ALLOC, VIEW and FREE records in, ordered by time; others are passed over."""
         kind = records["kind"]
-        born = self._born(records[(kind == Kind.ALLOC) | (kind == Kind.VIEW)])
-        died = records[kind == Kind.FREE]
+        born = self._born(records.take(np.flatnonzero((kind == Kind.ALLOC) | (kind == Kind.VIEW))))
+        died = records.take(np.flatnonzero(kind == Kind.FREE))
         if not len(born) and not len(died) and not len(self._frees):
             return
         frees = np.empty(len(died), self._frees.dtype)
         frees["id"], frees["at"] = died["buffer"], self._time(died["begin_ns"])
         frees = np.concatenate([self._frees, frees])
-        frees = frees[np.argsort(frees["id"], kind="stable")]
+        frees = frees.take(np.argsort(frees["id"], kind="stable"))
         live = np.concatenate([self.live, born])
         ended = np.zeros(len(live), bool)
         if len(frees):
@@ -129,8 +129,8 @@ class Buffers:
             waiting = np.ones(len(frees), bool)
             waiting[at[ended]] = False
             newest = frees["at"].max()
-            self._frees = frees[waiting & (frees["at"] > newest - _WAIT_US)]
-        dead, self.live = live[ended], live[~ended]
+            self._frees = frees.take(np.flatnonzero(waiting & (frees["at"] > newest - _WAIT_US)))
+        dead, self.live = live.take(np.flatnonzero(ended)), live.take(np.flatnonzero(~ended))
         self._curve(born, dead)
         self._dead = _notable(np.concatenate([self._dead, dead]), _KEPT)
 
@@ -155,14 +155,15 @@ class Buffers:
             keep[first] = True
             if known is not None:
                 keep &= ~known
-            out = out[keep]
+            out = out.take(np.flatnonzero(keep))
         fresh = ~out["snapshot"]
         self.blocks += int(np.count_nonzero(fresh & ~out["view"]))
         self.views += int(np.count_nonzero(fresh & out["view"]))
         return out
 
     def _curve(self, born: np.ndarray, dead: np.ndarray) -> None:
-        born, dead = born[~born["view"]], dead[~dead["view"]]
+        born = born.take(np.flatnonzero(~born["view"]))
+        dead = dead.take(np.flatnonzero(~dead["view"]))
         higher = []
         for device in np.unique(np.concatenate([born["device"], dead["device"]])).tolist():
             new, gone = born[born["device"] == device], dead[dead["device"] == device]
@@ -211,10 +212,21 @@ def _notable(rows: np.ndarray, limit: int) -> np.ndarray:
     if limit <= 0:
         return rows[:0]
     age = np.where(np.isnan(rows["end"]), math.inf, rows["end"] - rows["begin"])
-    large = np.argsort(-rows["bytes"], kind="stable")[: limit // 2]
-    rest = np.setdiff1d(np.arange(len(rows)), large)
-    long = rest[np.argsort(-age[rest], kind="stable")[: limit - len(large)]]
-    return rows[np.sort(np.concatenate([large, long]))]
+    kept = _largest(rows["bytes"], limit // 2)
+    rest = np.flatnonzero(~kept)
+    kept[rest[_largest(age[rest], limit - limit // 2)]] = True
+    return rows.take(np.flatnonzero(kept))
+
+
+def _largest(values: np.ndarray, count: int) -> np.ndarray:
+    """A mask of the `count` largest values, of equal ones the first."""
+    if count <= 0:
+        return np.zeros(len(values), bool)
+    least = np.partition(values, len(values) - count)[len(values) - count]
+    kept = values > least
+    equal = np.flatnonzero(values == least)
+    kept[equal[: count - int(np.count_nonzero(kept))]] = True
+    return kept
 
 
 def label(row: np.void, strings: Mapping[int, str], line: int | None) -> str:

@@ -2,7 +2,7 @@
 
 Two ways lead to a page: the JupyterLab extension is reached through a comm that the kernel opens
 (target `torch_fl.live`), everyone else through the widget. Neither waits for the page; a page that
-does not know the target loses nothing but the motion.
+does not know the target loses nothing but the motion. Where no page can look on, nothing is sent.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from typing import Any
 import numpy as np
 
 from torch_fl import batch as batches
-from torch_fl.recorder import RUNNING_BUNDLE_BYTES, Recording
+from torch_fl.recorder import RUNNING_BUNDLE_BYTES, SHOWN_RECORDS, SHOWN_US, Recording
 
 TARGET = "torch_fl.live"
 VERSION = 1
 PERIOD_S = 0.1
 UNSEEN_PERIOD_S = 0.2  # where nothing is sent
-_LONGEST_PAUSE_S = 0.15
+_LONGEST_PERIOD_S = 0.19
 TABLES_PERIOD_S = 1.0
 REFRESH_PERIOD_S = 3.0
 _FULL_RECORDS = 20_000  # of one drain: the ring of one thread holds some 131,000
 _TABLES_SHARE = 0.02
-_SHARE = 0.03  # of the wall that this thread may use
+_SHARE = 0.02  # of the wall that this thread may use
 _NICE = 10
 
 log = logging.getLogger("torch_fl")
@@ -78,9 +78,10 @@ class Sender:
         self._tables_due = 0.0
 
     def send(self, batch: np.ndarray) -> None:
-        """Sends one batch with summary, and tables where it is time for them."""
+        """Sends one batch, thinned to what a page shows, with summary, and tables where it is time for them."""
         if not any(channel.open for channel in self._channels):
             return
+        batch = batches.thin(batch, SHOWN_RECORDS, SHOWN_US / 1000)
         recording = self._recording
         content: dict[str, Any] = {
             "type": "batch",
@@ -147,14 +148,15 @@ class Drain:
             self._thread.join()
 
     def _run(self) -> None:
-        _be_modest()
         if self._prepare is not None:
             self._prepare()
+        _be_modest()
         started = time.monotonic()
         refresh_due = started + REFRESH_PERIOD_S
-        least = PERIOD_S if self._sender is not None else UNSEEN_PERIOD_S
-        pause = least
+        least = period = PERIOD_S if self._sender is not None else UNSEEN_PERIOD_S
+        pause = period
         while not self._wait(pause):
+            turn = time.monotonic()
             try:
                 batch = self._recording.drain()
                 if self._sender is not None:
@@ -169,11 +171,12 @@ class Drain:
                 self._sender = self._refresh = None
             used = time.thread_time()
             self._recording.drain_cpu_s = used
-            # Above its share of the time the thread slows down, to some 6 batches a second, but not where
+            # Above its share of the time the thread slows down, to some 5 batches a second, but not where
             # the ring might then overflow.
             over = used / max(time.monotonic() - started, 1e-3) > _SHARE
             over &= self._recording.last_read < _FULL_RECORDS
-            pause = min(max(least, _LONGEST_PAUSE_S), pause + 0.02) if over else max(least, pause - 0.02)
+            period = min(max(least, _LONGEST_PERIOD_S), period + 0.02) if over else max(least, period - 0.02)
+            pause = max(period / 4, turn + period - time.monotonic())
 
     def _wait(self, pause: float) -> bool:
         """Waits for the next turn, taking samples meanwhile where asked for; True at the end."""
@@ -252,15 +255,26 @@ def widget_installed() -> bool:
     return os.path.isfile(os.path.join(os.path.dirname(fl_widgets.__file__), "static", "widget.js"))
 
 
+def page_possible(parent: dict[str, Any]) -> bool:
+    """Can a page look on? nbclient, papermill and consoles send no id of the cell, and no server started the kernel."""
+    return _sent_by_page(parent) or _from_server()
+
+
 def wants_widget(shell: Any, parent: dict[str, Any]) -> bool:
     """Must this cell's live view come from the widget?
 
-    True where a page looks on (it sent the cell's id; nbclient sends none) that is not JupyterLab with
-    our extension: VS Code, or a server without it.
+    True where a page looks on that is not JupyterLab with our extension: VS Code, or a server without it.
     """
-    if "cellId" not in parent.get("metadata", {}) or not widget_installed():
+    if not _sent_by_page(parent) or not widget_installed():
         return False
     if "__vsc_ipynb_file__" in shell.user_ns:
         return True
-    from_server = "JPY_SESSION_NAME" in os.environ
-    return not (_lab_answered or (from_server and lab_installed()))
+    return not (_lab_answered or (_from_server() and lab_installed()))
+
+
+def _sent_by_page(parent: dict[str, Any]) -> bool:
+    return "cellId" in parent.get("metadata", {})
+
+
+def _from_server() -> bool:
+    return "JPY_SESSION_NAME" in os.environ  # a Jupyter Server sets it

@@ -31,13 +31,14 @@ MIME = "application/vnd.torch-fl.profile+json"
 BUNDLE_BYTES = 1 << 20
 RUNNING_BUNDLE_BYTES = 1 << 18
 KEPT_RECORDS = 2_000_000  # in the result's frames, 128 bytes each; tables are exact beyond
-LIVE_RECORDS = 1500  # of one drain sent to a page, above which neighbours are merged: about one a pixel
-LIVE_VIEW_US = 112_000  # what the live view shows
-_DRAIN_RECORDS = 8000  # of one drain kept for the bundle
+SHOWN_RECORDS = 1500  # of one drain that a page shows, above which neighbours are merged: about one a pixel
+SHOWN_US = 112_000  # what a page shows at once
 _DENSE_RECORDS = 20_000  # of one drain, above which sums wait
 _SUM_PERIOD_NS = 500_000_000  # between sums while it runs: half of their cost does not depend on the records
 _MOST_PENDING = 1_000_000
-_STORE_RECORDS = 60_000  # batch records kept for the bundle, thinned above
+_STORE_RECORDS = (
+    60_000  # batch records kept for the bundle, of which some 7,000 fit; thinned to a quarter above
+)
 
 _active: Recording | None = None
 
@@ -88,6 +89,7 @@ class Recording:
         self._threads: dict[int, str] = {}
         self._pending: list[np.ndarray] = []
         self._pending_records = 0
+        self._not_kept: list[int] = []  # parts of `_pending` that the bundle's store has not had
         self._sums_due = 0
         self.last_read = 0
 
@@ -112,7 +114,7 @@ class Recording:
         self._core.trace_mark(f"cell begin {cell}")
 
     def drain(self) -> np.ndarray:
-        """Takes in what was recorded since the last call; returns it as batch records.
+        """Takes in what was recorded since the last call; returns it as batch records, neighbours merged where it is much.
 
         Sums are made up every half second. Where records come faster than they can be summed at
         a small cost to the cell, the sums wait longer, for the end at the latest, and of the batch only a
@@ -123,14 +125,17 @@ class Recording:
             records = self._read()
             room = self._pending_records < _MOST_PENDING
             if len(records) > _DENSE_RECORDS and room:
-                step = -(-len(records) // LIVE_RECORDS)
+                step = -(-len(records) // SHOWN_RECORDS)
                 sample = batches.from_records(records[::step], self.begin_ns)
                 sample["count"] = step
+                self._not_kept += [len(self._pending) - 1]
                 return sample
+            batch = self._keep_for_bundle(records)
             if self._pending_records <= 2 * _DENSE_RECORDS and time.monotonic_ns() < self._sums_due:
                 self.tables.note_state(records)
-                return _for_page(batches.from_records(records, self.begin_ns))
-            return self._sum_up()
+            else:
+                self._sum_up()
+            return batch
 
     def _read(self) -> np.ndarray:
         records = self._own(self._reader.read())
@@ -140,22 +145,21 @@ class Recording:
         self.last_read = len(records)
         return records
 
-    def _sum_up(self) -> np.ndarray:
-        """Sums all that was read; returns the last part of it as batch records."""
-        batch = np.empty(0, batches.BATCH_DTYPE)
+    def _sum_up(self) -> None:
+        """Sums all that was read."""
+        for i in self._not_kept:
+            self._keep_for_bundle(self._pending[i])
+        self._not_kept = []
         for records in self._pending:
             room = KEPT_RECORDS - self._kept_records
             self.dropped_from_frames += max(0, len(records) - max(0, room))
             if room > 0 and len(records):
                 self.kept.append(records[:room])
                 self._kept_records += len(self.kept[-1])
-            batch = batches.from_records(records, self.begin_ns)
-            self._keep_for_bundle(batch)
         for records in _together(self._pending, _DENSE_RECORDS):
             self.tables.add(records)
         self._pending, self._pending_records = [], 0
         self._sums_due = time.monotonic_ns() + _SUM_PERIOD_NS
-        return _for_page(batch)
 
     @property
     def events(self) -> int:
@@ -199,7 +203,7 @@ class Recording:
             self._core.trace_release()
             _active = None
         with self.lock:
-            self._read()
+            self._keep_for_bundle(self._read())
             self._sum_up()
             self.state, self.failed_line = state, failed_line
             if error is not None:
@@ -282,18 +286,24 @@ class Recording:
         tables["leaks"] = self._leaks
         return tables
 
-    def _keep_for_bundle(self, batch: np.ndarray) -> None:
+    def _keep_for_bundle(self, records: np.ndarray) -> np.ndarray:
+        """Puts records into the bundle's store; returns them as batch records as they went in.
+
+        All of them until the store is full for the first time. From then on it holds more than a bundle has room for
+        anyway, and gets no more than a page would show.
+        """
+        batch = kept = batches.from_records(records, self.begin_ns)
         if not len(batch):
-            return
-        most = _DRAIN_RECORDS if not self.end_ns else 2 * _DRAIN_RECORDS
-        if len(batch) > most:
-            batch, self._thinned = batches.thin(batch, most, LIVE_VIEW_US / 1000), True
-        self._store.append(batch)
-        self._stored += len(batch)
+            return batch
+        if self._thinned:
+            kept = batches.thin(batch, SHOWN_RECORDS, SHOWN_US / 1000)
+        self._store.append(kept)
+        self._stored += len(kept)
         if self._stored > _STORE_RECORDS:
             every = np.concatenate(self._store)
-            thinned = batches.thin(every, _STORE_RECORDS // 2, self.now_us / (4 * _STORE_RECORDS))
+            thinned = batches.thin(every, _STORE_RECORDS // 4, self.now_us / (4 * _STORE_RECORDS))
             self._store, self._stored, self._thinned = [thinned], len(thinned), True
+        return kept
 
     def bundle(self, limit: int = BUNDLE_BYTES) -> dict[str, Any]:
         """The bundle of docs/profile-format.md, at most `limit` bytes as JSON."""
@@ -316,10 +326,6 @@ class Recording:
             "tables": tables,
         }
         return fit(head, store, self.strings, limit, now, lost, events, thinned)
-
-
-def _for_page(batch: np.ndarray) -> np.ndarray:
-    return batches.thin(batch, LIVE_RECORDS, LIVE_VIEW_US / 1000)
 
 
 def _together(parts: list[np.ndarray], enough: int) -> Iterator[np.ndarray]:

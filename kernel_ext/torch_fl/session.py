@@ -163,15 +163,17 @@ class CellProfiler:
             return
         profile = uuid.uuid4().hex
         cell.output = Output(self.shell, options, profile)
-        if options.live and live.wants_widget(self.shell, self._parent()):
+        parent = self._parent()
+        moving = options.live and live.page_possible(parent)
+        if moving and live.wants_widget(self.shell, parent):
             channel, cell.widget = live.widget_channel(recording.bundle)
             cell.channels.append(channel)
         cell.output.show(recording.bundle(), cell.widget)
-        if options.live:
+        if moving:
             channel = live.lab_channel(profile, recording.bundle)
             if channel is not None:
                 cell.channels.append(channel)
-        cell.sender = live.Sender(recording, cell.channels)
+            cell.sender = live.Sender(recording, cell.channels)
 
     def _refresh(self, cell: _Cell) -> Callable[[dict[str, Any]], None] | None:
         if cell.output is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -29,7 +30,8 @@ class Kernel:
 
     def __init__(self, folder: Path) -> None:
         self.manager = KernelManager(kernel_name="python3")
-        self.manager.start_kernel(cwd=str(folder))
+        # As a Jupyter Server would, so that a page may look on.
+        self.manager.start_kernel(cwd=str(folder), env=dict(os.environ, JPY_SESSION_NAME="some.ipynb"))
         self.client = self.manager.client()
         self.client.start_channels()
         self.client.wait_for_ready(timeout=60)
@@ -127,6 +129,13 @@ def test_live_batches_come_while_the_cell_runs(kernel: Kernel) -> None:
 def test_messages_of_all_threads_belong_to_the_cell(kernel: Kernel) -> None:
     number = kernel.send(WORK)
     assert len(of_type(kernel.collect(number), "comm_msg")) >= 5  # collect() drops other parents
+
+
+def test_nothing_is_sent_where_no_page_can_look_on(kernel: Kernel) -> None:
+    kernel.run("import os; del os.environ['JPY_SESSION_NAME']")
+    out = kernel.run(WORK)
+    assert not of_type(out, "comm_open", "comm_msg")
+    assert of_type(out, "update_display_data")[-1]["content"]["data"][MIME]["summary"]["state"] == "done"
 
 
 def test_no_live_sends_nothing_while_it_runs(kernel: Kernel) -> None:

@@ -105,8 +105,8 @@ def test_record_overwritten_during_the_copy_is_discarded(
         def __init__(self, records: np.ndarray) -> None:
             self.records = records
 
-        def __array__(self, dtype: object = None, copy: object = None) -> np.ndarray:
-            copied = np.array(self.records)
+        def view(self, dtype: type) -> np.ndarray:
+            copied = self.records.view(dtype).copy()
             fake.slots()["sequence"][2] = 0
             return copied
 

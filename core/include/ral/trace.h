@@ -32,8 +32,9 @@ RAL_API Context& context() noexcept;  // this thread's
 // Line of the thread that last set one; used by threads without a line of their own (autograd's).
 RAL_API extern std::atomic<uint64_t> g_main_location;  // location | inner_location << 32
 
-// A record with the surroundings filled in; begin and end are now.
+// A record with the surroundings filled in; begin and end are now, or `at`.
 RAL_API ral_trace_record make(uint8_t kind) noexcept;
+RAL_API ral_trace_record make(uint8_t kind, int64_t at) noexcept;
 // Writes it (sequence and thread are set here). Does nothing when not enabled.
 RAL_API void emit(const ral_trace_record& record) noexcept;
 RAL_API void mark(std::string_view text);

@@ -96,7 +96,7 @@ class Drain:
                 self._lease.close()
         records = np.concatenate([np.empty(0, RING_DTYPE), *self._parts])
         self._parts = []
-        return records[np.argsort(records["begin_ns"], kind="stable")], self._reader.dropped
+        return records.take(np.argsort(records["begin_ns"], kind="stable")), self._reader.dropped
 
 
 def meta_of(ring: Ring) -> dict[str, Any]:

@@ -212,12 +212,12 @@ class Reader:
         begin = np.ascontiguousarray(records["begin_ns"])
         if np.all(begin[1:] >= begin[:-1]):
             return records
-        return records[np.argsort(begin, kind="stable")]
+        return records.take(np.argsort(begin, kind="stable"))
 
     def _copy(self, at: int, first: int, out: np.ndarray) -> int:
         """Copies a run into out; returns how many were whole before and after, which come first."""
         live = self._ring.array_at(at, RING_DTYPE, len(out))
-        out[:] = live
+        out.view(np.uint8)[:] = live.view(np.uint8)  # at once; records are copied field by field
         wanted = np.arange(first + 1, first + 1 + len(out), dtype=np.uint64)
         whole = (out["sequence"] == wanted) & (live["sequence"] == wanted)
         good = int(np.count_nonzero(whole))

@@ -99,6 +99,9 @@ export class ProfileView {
     this.pane.setAttribute('aria-labelledby', this.tabs[name].id);
     fill(this.pane, this.current().node);
     this.paintHold();
+    if (this.node.isConnected && !this.body.hidden) {
+      this.current().paint(); // not in the next frame: a tab is never seen empty, or with what it held before
+    }
     then?.();
     this.schedule();
   }
