@@ -69,6 +69,21 @@ class PoolScope {
  private:
   ral::Device* previous_;
 };
+// Names the operator that allocates on this thread, where nothing outside of it has done so.
+class AllocatingOp {
+ public:
+  explicit AllocatingOp(uint32_t name) noexcept : context_(ral::trace::context()), before_(context_.op) {
+    if (before_ == 0) context_.op = name;
+  }
+  ~AllocatingOp() { context_.op = before_; }
+  AllocatingOp(const AllocatingOp&) = delete;
+
+ private:
+  ral::trace::Context& context_;
+  uint32_t before_;
+};
+// Looks up the line of Python that allocates, at every allocation from now on; some microseconds each.
+void record_memory_history(bool on) noexcept;
 // Blocks handed to CPU tensors and neither adopted nor freed.
 int64_t foreign_cpu_blocks() noexcept;
 

@@ -10,6 +10,7 @@
 #include <mutex>
 
 #include "adapter.h"
+#include "python_line.h"
 
 namespace torch_fl {
 namespace {
@@ -17,8 +18,13 @@ namespace {
 std::atomic<int64_t> g_foreign{0};
 thread_local ral::Device* tls_pool_device = nullptr;
 
+std::atomic<bool> g_history{false};
+
 ral::Block* take(ral::Device& device, size_t bytes) {
-  return guarded([&] { return device.pool().allocate(bytes, current_stream(device)); });
+  auto* block = guarded([&] { return device.pool().allocate(bytes, current_stream(device)); });
+  if (C10_UNLIKELY(g_history.load(std::memory_order_relaxed)))
+    if (const auto line = python_line()) block->location = line;
+  return block;
 }
 
 void give_back(ral::Block* block) noexcept { block->device->pool().free(block); }
@@ -198,6 +204,8 @@ void ensure_cpu_shim() {
     g_shim_ready.store(true, std::memory_order_release);
   });
 }
+
+void record_memory_history(bool on) noexcept { g_history.store(on); }
 
 PoolScope::PoolScope(ral::Device* device) noexcept : previous_(tls_pool_device) { tls_pool_device = device; }
 PoolScope::~PoolScope() { tls_pool_device = previous_; }

@@ -112,6 +112,7 @@ struct Hot<Kernel> {
     sync_observer();
     return guarded([&]() -> R {
       Recorder recorder(op, device, plan);
+      AllocatingOp name(op.trace_name());
       return direct(recorder, device, args...);
     });
   }

@@ -56,6 +56,11 @@ py::dict stats_of(c10::DeviceIndex index) {
   return out;
 }
 
+py::object text_or_none(uint32_t id) {
+  const auto text = ral::trace::text_of(id);
+  return text.empty() ? py::object(py::none()) : py::object(py::str(text));
+}
+
 py::list snapshot_of(c10::DeviceIndex index) {
   py::list out;
   for (const auto& segment : device_at(index).pool().snapshot()) {
@@ -68,6 +73,8 @@ py::list snapshot_of(c10::DeviceIndex index) {
       block["id"] = b.id;
       block["stream"] = b.stream;
       block["state"] = b.in_use ? "active" : "cached";
+      block["op"] = text_or_none(b.in_use ? b.op : 0);
+      block["line"] = text_or_none(b.in_use ? b.location : 0);
       blocks.append(block);
     }
     py::dict row;
@@ -186,6 +193,7 @@ void bind_memory(py::module_& m) {
   m.def("set_memory_fraction", [](double fraction, int index) {
     guarded([&] { device_at(static_cast<c10::DeviceIndex>(index)).pool().set_fraction(fraction); });
   });
+  m.def("record_memory_history", [](bool on) { record_memory_history(on); });
   m.def("buffer_id", [](const at::Tensor& t) -> uint64_t {
     const auto* block = is_ral(t) ? block_of(t) : nullptr;
     return block ? block->id : 0;

@@ -41,6 +41,11 @@ class DeviceScope {
   c10::DeviceIndex previous_;
 };
 
+uint32_t empty_name() {
+  static const auto name = ral::trace::intern("empty");
+  return name;
+}
+
 constexpr c10::DispatchKeySet kKeys(c10::DispatchKey::PrivateUse1);
 
 at::Tensor empty_memory_format(c10::IntArrayRef size, std::optional<c10::ScalarType> dtype,
@@ -50,6 +55,7 @@ at::Tensor empty_memory_format(c10::IntArrayRef size, std::optional<c10::ScalarT
   TORCH_CHECK(c10::layout_or_default(layout) == c10::kStrided, "ral: empty() makes strided tensors; got layout ",
               *layout);
   DeviceScope scope(device);
+  AllocatingOp op(empty_name());
   return at::detail::empty_generic(size, allocator(), kKeys, c10::dtype_or_default(dtype), format);
 }
 
@@ -57,6 +63,7 @@ at::Tensor empty_strided(c10::IntArrayRef size, c10::IntArrayRef stride, std::op
                          std::optional<c10::Layout>, std::optional<c10::Device> device, std::optional<bool> pin) {
   TORCH_CHECK(!c10::pinned_memory_or_default(pin), "Only dense CPU tensors can be pinned");
   DeviceScope scope(device);
+  AllocatingOp op(empty_name());
   return at::detail::empty_strided_generic(size, stride, allocator(), kKeys, c10::dtype_or_default(dtype));
 }
 

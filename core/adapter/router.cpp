@@ -100,6 +100,7 @@ void boxed_router(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit
   sync_observer();
   auto& plan = plan_for(info, *call.device, signature);
   if (C10_UNLIKELY(explaining())) explain_and_leave(call, plan);
+  AllocatingOp op_name(info.trace_name());
   guarded([&] { run(call, plan); });
 }
 

@@ -106,6 +106,9 @@ Block* MemoryPool::allocate(size_t bytes, Stream& stream) {
   }
   block->size = bytes;
   block->id = trace::next_id();
+  const trace::Context& by = trace::context();
+  block->op = by.op;
+  block->location = trace::line();
   block->in_use.store(true, std::memory_order_release);
 
   const uint64_t now = impl_->allocated.fetch_add(bytes, std::memory_order_relaxed) + bytes;

@@ -68,7 +68,8 @@ std::vector<SegmentInfo> MemoryPool::snapshot() const {
         for (uint32_t i = 0; i < carved; ++i) {
           const PoolBlock& b = segment->blocks[i];
           const bool in_use = b.in_use.load();
-          info.blocks.push_back({b.address, in_use ? b.size : 0, b.capacity, b.id, cache->stream->id(), in_use});
+          info.blocks.push_back(
+              {b.address, in_use ? b.size : 0, b.capacity, b.id, cache->stream->id(), in_use, b.op, b.location});
         }
         out.push_back(std::move(info));
       }

@@ -228,6 +228,15 @@ uint32_t thread_id() noexcept {
 
 Context& context() noexcept { return t_context; }
 
+uint32_t line() noexcept {
+  const Context& around = t_context;
+  if (around.inner_location) return around.inner_location;
+  if (around.location) return around.location;
+  const uint64_t main = g_main_location.load(std::memory_order_relaxed);
+  const auto inner = static_cast<uint32_t>(main >> 32);
+  return inner ? inner : static_cast<uint32_t>(main);
+}
+
 ral_trace_record make(uint8_t kind) noexcept { return make(kind, now()); }
 
 ral_trace_record make(uint8_t kind, int64_t at) noexcept {

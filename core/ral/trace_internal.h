@@ -1,7 +1,5 @@
 // What the trace offers inside libral only.
 #pragma once
-#include <string>
-
 #include "ral/trace.h"
 #include "trace_file.h"
 
@@ -11,8 +9,6 @@ namespace ral::trace {
 File* file() noexcept;
 // This thread's string id "<tid> <name>"; 0 while there is no file.
 uint32_t thread_id() noexcept;
-// The text of an interned id; "" for 0 or an unknown one.
-std::string text_of(uint32_t id);
 // Turns recording on or off after a lease began or ended.
 void set_leased(bool leased);
 // True when the parent of this forked child had a trace file or devices.

@@ -58,6 +58,7 @@ __all__ = [
     "memory_stats",
     "pending_builds",
     "plugins",
+    "record_memory_history",
     "reset_accumulated_memory_stats",
     "reset_peak_memory_stats",
     "seed",
@@ -372,8 +373,21 @@ def mem_get_info(device: Device = None) -> tuple[int, int]:
 
 
 def memory_snapshot(device: Device = None) -> list[dict[str, Any]]:
-    """Segments of the pool and the blocks in them: address, size, capacity, buffer id, stream and state."""
+    """Segments of the pool and the blocks in them.
+
+    A segment has address, size and blocks; a block address, size and capacity (bytes), buffer id, stream, state
+    ("active", "cached"), and who allocated it: op and line, None where not known. The line is "file:line" under
+    `record_memory_history()`, "cell's hash:line" in a cell under `%%ral_profile`.
+    """
     return _C.memory_snapshot(_index(device))
+
+
+def record_memory_history(enabled: bool = True) -> None:
+    """Note for every block from now on which line of Python allocated it, for `memory_snapshot` and `gc`.
+
+    Costs some microseconds an allocation. What autograd's own threads allocate has no line.
+    """
+    _C.record_memory_history(bool(enabled))
 
 
 def set_per_process_memory_fraction(fraction: float, device: Device = None) -> None:
@@ -383,15 +397,18 @@ def set_per_process_memory_fraction(fraction: float, device: Device = None) -> N
     _C.set_memory_fraction(fraction, _index(device))
 
 
-def gc() -> dict[str, int]:
+def gc() -> dict[str, Any]:
     """Collect Python garbage, wait for all devices and give unused memory back.
 
-    Returns {"freed_bytes": bytes given back to the devices, "live_views": views still alive}.
+    Returns {"freed_bytes": bytes given back to the devices, "live_views": views still alive, "held": blocks that are
+    alive although no tensor of Python's shows them, the largest first}. What is held has device, id, bytes, op and
+    line (see `memory_snapshot`): an autograd graph keeps it (what backward needs), or a CPU tensor made from it.
     """
     import gc as python_gc
 
     python_gc.collect()
     before, after, views = 0, 0, 0
+    held: list[dict[str, Any]] = []
     if _C.discovered():
         for index in range(_C.device_count()):
             _C.synchronize(index)
@@ -401,7 +418,27 @@ def gc() -> dict[str, int]:
             stats = memory_stats(index)
             after += stats["reserved_bytes"]
             views += stats["live_views"]
-    return {"freed_bytes": before - after, "live_views": views}
+        held = _held_without_tensor()
+    return {"freed_bytes": before - after, "live_views": views, "held": held}
+
+
+def _held_without_tensor() -> list[dict[str, Any]]:
+    import gc as python_gc
+
+    shown = set()
+    for found in python_gc.get_objects():
+        if issubclass(type(found), torch.Tensor):  # isinstance() would wake lazy proxies
+            shown.add(_C.buffer_id(found))
+            if found.is_leaf and found.grad is not None:
+                shown.add(_C.buffer_id(found.grad))
+    rows = [
+        {"device": f"ral:{index}", "id": b["id"], "bytes": b["size"], "op": b["op"], "line": b["line"]}
+        for index in range(_C.device_count())
+        for segment in _C.memory_snapshot(index)
+        for b in segment["blocks"]
+        if b["state"] == "active" and b["id"] not in shown
+    ]
+    return sorted(rows, key=lambda row: -row["bytes"])
 
 
 # ---- Random numbers ------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ import torch
 
 NAMES = """is_available device_count current_device set_device device get_device_name get_device_properties
 synchronize Stream Event stream current_stream memory_allocated memory_reserved max_memory_allocated memory_stats
-reset_peak_memory_stats empty_cache mem_get_info memory_snapshot manual_seed manual_seed_all get_rng_state
+reset_peak_memory_stats empty_cache mem_get_info memory_snapshot record_memory_history manual_seed manual_seed_all get_rng_state
 set_rng_state is_bf16_supported gc devices plugins fallback_policy explain""".split()
 
 

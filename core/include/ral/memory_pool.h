@@ -26,6 +26,8 @@ struct Block {
   size_t capacity = 0;      // bytes usable
   size_t size = 0;          // bytes asked for
   uint64_t id = 0;          // buffer id of this life, from allocate to free; as in the trace
+  uint32_t op = 0;          // who allocated it: operator and source line as strings of the trace; 0 where not known
+  uint32_t location = 0;
   Segment* segment = nullptr;
   Device* device = nullptr;
   Stream* stream = nullptr;  // the stream that it was allocated for
@@ -54,6 +56,7 @@ struct BlockInfo {
   uint64_t size, capacity, id;
   int64_t stream;
   bool in_use;
+  uint32_t op, location;  // as in Block
 };
 struct SegmentInfo {
   const void* address;

@@ -19,6 +19,7 @@ RAL_API int64_t now() noexcept;       // CLOCK_MONOTONIC, nanoseconds
 RAL_API uint64_t next_id() noexcept;  // correlation and buffer ids, from 1
 // The id of a string, the same for equal strings; 0 when the table is full. Cheap for a string seen before on this thread.
 RAL_API uint32_t intern(std::string_view text);
+RAL_API std::string text_of(uint32_t id);  // "" for an unknown one
 
 // What surrounds a record on this thread; set by whoever stands above (RecordFunction observer, Python lines).
 struct Context {
@@ -31,6 +32,8 @@ struct Context {
 RAL_API Context& context() noexcept;  // this thread's
 // Line of the thread that last set one; used by threads without a line of their own (autograd's).
 RAL_API extern std::atomic<uint64_t> g_main_location;  // location | inner_location << 32
+
+RAL_API uint32_t line() noexcept;  // the innermost line known here, as a location id; 0 where none is
 
 // A record with the surroundings filled in; begin and end are now, or `at`.
 RAL_API ral_trace_record make(uint8_t kind) noexcept;
