@@ -15,12 +15,8 @@ namespace torch_fl {
 KernelOutcome run_native(Call& call, Plan& plan, uint32_t reason, bool timed, int64_t* ns, std::string* why,
                          std::exception_ptr* error) {
   auto& device = *call.device;
-  if (call.info.writes && !overlap_allowed(call, why)) return KernelOutcome::PassedOn;
   Outputs outputs;
-  if (!outputs.infer(call, why)) {
-    *error = outputs.error;
-    return outputs.error ? KernelOutcome::WrongArguments : KernelOutcome::PassedOn;
-  }
+  if (const auto stop = outputs.prepare(call, why, error)) return *stop;
   return guarded([&]() -> KernelOutcome {
     Values args(device, DataForm::Device), outs(device, DataForm::Device);
     if (!pack(call, outputs, &args, &outs)) {
@@ -168,7 +164,8 @@ class Preparer {
 void prepare_in_background(Call& call, Plan& plan) {
   std::string why;
   Outputs outputs;
-  if ((call.info.writes && !overlap_allowed(call, &why)) || !outputs.infer(call, &why)) {
+  std::exception_ptr wrong;
+  if (outputs.prepare(call, &why, &wrong)) {
     plan.prepared(RAL_ERROR_UNSUPPORTED, why);
     return;
   }

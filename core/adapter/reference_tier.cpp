@@ -8,12 +8,8 @@ namespace torch_fl {
 
 KernelOutcome run_reference(Call& call, Plan& plan, uint32_t reason, std::string* why, std::exception_ptr* error) {
   auto& device = *call.device;
-  if (call.info.writes && !overlap_allowed(call, why)) return KernelOutcome::PassedOn;
   Outputs outputs;
-  if (!outputs.infer(call, why)) {
-    *error = outputs.error;
-    return outputs.error ? KernelOutcome::WrongArguments : KernelOutcome::PassedOn;
-  }
+  if (const auto stop = outputs.prepare(call, why, error)) return *stop;
   return guarded([&]() -> KernelOutcome {
     Values args(device, DataForm::Host), outs(device, DataForm::Host);
     if (!pack(call, outputs, &args, &outs)) {

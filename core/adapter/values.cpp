@@ -191,7 +191,7 @@ void Values::write_back() {
     if (staged.written) stage_back(staged.copy, staged.tensor, &copied_);
 }
 
-bool Outputs::infer(Call& call, std::string* why) {
+std::optional<KernelOutcome> Outputs::infer(Call& call, std::string* why, std::exception_ptr* error) {
   torch::jit::Stack stack;
   const size_t n = call.info.args.size();
   stack.reserve(n);
@@ -201,11 +201,11 @@ bool Outputs::infer(Call& call, std::string* why) {
     call.info.handle.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::Meta), &stack);
   } catch (const c10::NotImplementedError&) {
     *why = "no shape function for this op";
-    return false;
+    return KernelOutcome::PassedOn;
   } catch (...) {
-    error = std::current_exception();
+    *error = std::current_exception();
     *why = "the arguments are wrong";
-    return false;
+    return KernelOutcome::WrongArguments;
   }
   const size_t first = stack.size() - call.info.returns.size();
   for (size_t r = 0; r < call.info.returns.size(); ++r) {
@@ -216,7 +216,7 @@ bool Outputs::infer(Call& call, std::string* why) {
       if (original.sizes() != meta.sizes()) {
         if (!call.info.args[alias].out) {
           *why = "in-place result would change its shape";
-          return false;
+          return KernelOutcome::PassedOn;
         }
         at::native::resize_output(original, meta.sizes());
       }
@@ -225,16 +225,19 @@ bool Outputs::infer(Call& call, std::string* why) {
       const auto& value = stack[first + r];
       if (!value.isTensor() || !value.toTensor().defined()) {
         *why = "an output without a shape";
-        return false;
+        return KernelOutcome::PassedOn;
       }
       const auto& meta = value.toTensor();
       tensors.push_back(empty_ral(meta.sizes(), meta.strides(), meta.scalar_type(),
                                   static_cast<c10::DeviceIndex>(call.device->index())));
     }
   }
-  return true;
+  return std::nullopt;
 }
 
+namespace {
+
+// A written tensor may be an input as a whole; parts of it, or itself twice, are the CPU kernels' business.
 bool overlap_allowed(Call& call, std::string* why) {
   for (size_t i = 0; i < call.info.args.size(); ++i) {
     if (!call.info.args[i].written || !call.arg(i).isTensor()) continue;
@@ -253,6 +256,13 @@ bool overlap_allowed(Call& call, std::string* why) {
     }
   }
   return true;
+}
+
+}  // namespace
+
+std::optional<KernelOutcome> Outputs::prepare(Call& call, std::string* why, std::exception_ptr* error) {
+  if (call.info.writes && !overlap_allowed(call, why)) return KernelOutcome::PassedOn;
+  return infer(call, why, error);
 }
 
 bool pack(Call& call, const Outputs& outputs, Values* args, Values* outs) {

@@ -3,6 +3,7 @@
 #pragma once
 #include <deque>
 #include <exception>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -57,15 +58,15 @@ class Values {
 // Results as PyTorch's meta kernels shape them: what to allocate, and what out= arguments must become.
 class Outputs {
  public:
-  // False with *why where the operator has no meta kernel. False with `error` set where that kernel refuses the
-  // arguments: they are wrong, and the CPU kernel says so in PyTorch's own words.
-  bool infer(Call& call, std::string* why);
+  // What stands in the way of a kernel in the ABI's form, with *why: overlapping writes, no meta kernel. WrongArguments
+  // with *error where the meta kernel refuses the arguments: the CPU kernel says so in PyTorch's own words. Nothing:
+  // `tensors` are there.
+  std::optional<KernelOutcome> prepare(Call& call, std::string* why, std::exception_ptr* error);
   c10::SmallVector<at::Tensor, 3> tensors;
-  std::exception_ptr error;
-};
 
-// A written tensor may be an input as a whole; parts of it, or itself twice, are the CPU kernels' business.
-bool overlap_allowed(Call& call, std::string* why);
+ private:
+  std::optional<KernelOutcome> infer(Call& call, std::string* why, std::exception_ptr* error);
+};
 
 // The call's arguments (without out= ones) and outputs as values; false where one has no form in the ABI.
 bool pack(Call& call, const Outputs& outputs, Values* args, Values* outs);
