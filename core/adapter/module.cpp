@@ -212,6 +212,8 @@ void bind_router(py::module_& m) {
     return guarded([&] { return router()->ops(device_at(static_cast<c10::DeviceIndex>(index))); });
   });
   m.def("manifest_schema", [] { return std::string(ral::manifest_schema()); });
+  m.def("time_plan_lookup",
+        [](const at::Tensor& operand, int times) { return guarded([&] { return time_plan_lookup(operand, times); }); });
   m.def("pending_builds", [] { return pending_builds(); });
   m.def("set_explaining", [](bool on) { set_explaining(on); });
   m.def("take_explanation", [] {

@@ -104,6 +104,20 @@ void boxed_router(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit
   guarded([&] { run(call, plan); });
 }
 
+double time_plan_lookup(const at::Tensor& operand, int times) {
+  auto& info = op_info(c10::Dispatcher::singleton().findSchemaOrThrow("aten::add", "Tensor"));
+  torch::jit::Stack stack;
+  torch::jit::push(stack, operand, operand, 1);
+  Call call{info, stack, 0};
+  const int64_t begin = ral::trace::now();
+  for (int i = 0; i < times; ++i) {
+    Signature signature;
+    scan(call, &signature);
+    plan_for(info, *call.device, signature);
+  }
+  return static_cast<double>(ral::trace::now() - begin) / times;
+}
+
 void register_router() {
   // Every operator with a CPU kernel of its own is kept whole: without this, composite kernels would take it apart
   // before the router sees it (native_layer_norm would become eight operators).
