@@ -190,21 +190,26 @@ if __name__ == "__main__":
     assert (done.returncode, done.stdout.split()) == (0, ["6.0", "0"]), done.stderr
 
 
-def test_interrupt_while_waiting(python: Any, device: str, ral: object) -> None:
+@pytest.mark.parametrize("tiers", [None, "native"])
+@pytest.mark.parametrize("size", [600, 2500], ids=["many kernels", "one long kernel"])
+def test_interrupt_while_waiting(python: Any, device: str, ral: object, tiers: str | None, size: int) -> None:
     """Ctrl-C in the middle of device work raises KeyboardInterrupt and leaves the device usable."""
     done = python(
         f"""
         import os, signal, threading, time, torch
-        x = torch.randn(600, 600).to({device!r})
-        threading.Timer(1.0, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+        x = torch.randn({size}, {size}).to({device!r})
+        (x[:4, :4] @ x[:4, :4]).sum().item()
+        threading.Timer(0.7, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
         try:
             while True:
                 (x @ x).sum().item()
         except KeyboardInterrupt:
-            print("interrupted", (torch.ones(2, device={device!r}) + 1).tolist())
-        """
+            y = torch.ones(300, 200, device={device!r})
+            print("interrupted", (y.t() @ y).sum().item(), (y[0, :2] + 1).tolist())
+        """,
+        RAL_FALLBACK=tiers,
     )
-    assert done.stdout.strip() == "interrupted [2.0, 2.0]", done.stderr[-2000:]
+    assert done.stdout.strip() == "interrupted 12000000.0 [2.0, 2.0]", done.stderr[-2000:]
 
 
 def test_process_ends_cleanly_with_work_in_flight(python: Any, device: str, ral: object) -> None:
