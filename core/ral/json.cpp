@@ -137,10 +137,11 @@ class Reader {
   }
 
   bool string(std::string* out) {
-    ++at_;
+    const size_t begin = ++at_;
     while (at_ < text_.size()) {
       const char c = text_[at_];
       if (c == '"') {
+        if (!is_utf8(text_.substr(begin, at_ - begin))) return fail("a string that is not UTF-8");
         ++at_;
         return true;
       }
@@ -240,6 +241,34 @@ const char* kind_name(Kind kind) noexcept {
     case Kind::Object: return "object";
   }
   return "unknown";
+}
+
+bool is_utf8(std::string_view text) noexcept {
+  for (size_t at = 0; at < text.size();) {
+    const auto byte = [&text](size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0u; };
+    const unsigned first = byte(at);
+    const size_t size = first < 0x80                    ? 1
+                        : first >= 0xC2 && first < 0xE0 ? 2
+                        : first >> 4 == 0xE             ? 3
+                        : first >> 3 == 0x1E            ? 4
+                                                        : 0;
+    if (size == 0) return false;
+    for (size_t i = 1; i < size; ++i)
+      if ((byte(at + i) & 0xC0) != 0x80) return false;
+    const unsigned second = byte(at + 1);
+    // Longer than needed, a surrogate, or beyond U+10FFFF.
+    if ((first == 0xE0 && second < 0xA0) || (first == 0xED && second > 0x9F) || (first == 0xF0 && second < 0x90) ||
+        (first == 0xF4 && second > 0x8F) || first > 0xF4)
+      return false;
+    at += size;
+  }
+  return true;
+}
+
+std::string cut(const std::string& text, size_t size) {
+  if (text.size() <= size) return text;
+  while (size > 0 && (static_cast<unsigned char>(text[size]) & 0xC0) == 0x80) --size;
+  return text.substr(0, size);
 }
 
 bool parse(std::string_view text, Value* out, std::string* problem) {

@@ -1,4 +1,4 @@
-// A strict JSON reader (RFC 8259) for manifests: bounded in depth, never crashes on bad input.
+// A strict JSON reader (RFC 8259) for manifests: bounded in depth, UTF-8 only, never crashes on bad input.
 #pragma once
 #include <cstdint>
 #include <map>
@@ -27,6 +27,11 @@ const char* kind_name(Kind kind) noexcept;
 
 // False: *problem says what is wrong and where ("line 3, column 7: expected ',' or ']'").
 bool parse(std::string_view text, Value* out, std::string* problem);
+
+bool is_utf8(std::string_view text) noexcept;
+
+// At most `size` bytes from the beginning of a UTF-8 text, not cut inside a character.
+std::string cut(const std::string& text, size_t size);
 
 // The text between the quotes of a JSON string.
 std::string escape(std::string_view text);

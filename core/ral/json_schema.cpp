@@ -19,7 +19,7 @@ std::string shown(const Value& value) {
       std::snprintf(buffer, sizeof buffer, "%.10g", value.number);
       return buffer;
     }
-    case Kind::String: return quote(value.string.size() > 60 ? value.string.substr(0, 57) + "..." : value.string);
+    case Kind::String: return quote(value.string.size() > 60 ? cut(value.string, 57) + "..." : value.string);
     case Kind::Array: return "an array";
     case Kind::Object: return "an object";
   }
@@ -62,6 +62,8 @@ const std::regex& compiled(const std::string& pattern) {
   const auto found = known->find(pattern);
   return found != known->end() ? found->second : known->emplace(pattern, std::regex(pattern)).first->second;
 }
+
+constexpr size_t kMostPerArray = 8;  // lines about one array's items
 
 class Validator {
  public:
@@ -121,10 +123,14 @@ class Validator {
     const Value* unique = schema.find("uniqueItems");
     if (low && value.items.size() < low->number) add(where, "fewer than " + shown(*low) + " items");
     if (high && value.items.size() > high->number) return add(where, "more than " + shown(*high) + " items");
+    const size_t before = problems_->size();
     if (const Value* items = schema.find("items"))
-      for (size_t i = 0; i < value.items.size(); ++i)
+      for (size_t i = 0; i < value.items.size(); ++i) {
+        if (problems_->size() >= before + kMostPerArray) return add(where, "and more");
         check(value.items[i], *items, where + "[" + std::to_string(i) + "]");
-    if (!unique || !unique->boolean || value.items.size() > 4096) return;
+      }
+    // Each with each: only what is valid, and so small, is compared.
+    if (!unique || !unique->boolean || value.items.size() > 4096 || problems_->size() > before) return;
     for (size_t i = 0; i < value.items.size(); ++i)
       for (size_t k = 0; k < i; ++k)
         if (same(value.items[i], value.items[k])) return add(where, shown(value.items[i]) + " appears twice");

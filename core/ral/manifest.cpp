@@ -63,9 +63,15 @@ std::string convert(const json::Value& value, const std::string& folder, Manifes
   out->op_name = text("op_name");
   out->dialect = text("dialect");
   const std::string path = text("kernel_path");
+  // Plugins take C texts: what follows a NUL would be checked here and not be there.
+  if (path.find('\0') != std::string::npos)
+    return "kernel_path " + json::quote(json::cut(path, 60)) + " has a NUL character";
+  if (path.back() == '/') return "kernel_path " + json::quote(json::cut(path, 60)) + " names no file";
   if (climbs(path)) return "kernel_path " + json::quote(path) + " leaves the manifest's folder";
   out->path = path[0] == '/' ? path : folder + "/" + path;
   out->symbol = text("symbol");
+  if (out->symbol.find('\0') != std::string::npos) return "symbol has a NUL character";
+  if (out->dialect.find('\0') != std::string::npos) return "dialect has a NUL character";
   if (out->symbol.empty()) out->symbol = stem(path);
   for (const json::Value& name : value.find("supported_dtypes")->items) {
     ral_dtype dtype = 0;
@@ -116,7 +122,7 @@ bool read_manifest(const std::string& text, const std::string& folder, std::vect
     json::validate(item, entry_schema(), "", &wrong);
     const json::Value* name = item.find("op_name");
     const std::string title = "kernels[" + std::to_string(i) + "]" +
-                              (name && name->is(json::Kind::String) ? " " + name->string.substr(0, 200) : "");
+                              (name && name->is(json::Kind::String) ? " " + json::cut(name->string, 200) : "");
     if (wrong.empty()) {
       const std::string more = convert(item, folder, &entry);
       if (!more.empty()) wrong.push_back(more);

@@ -1,9 +1,10 @@
-// Checks of plugin files, descriptors and private folders.
+// Checks of plugin files, device nodes, descriptors and private folders.
 #include "ral/secure_context.h"
 
 #include <grp.h>
 #include <pwd.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -12,6 +13,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <sstream>
 
 #include "sha256.h"
 
@@ -49,10 +51,10 @@ bool writable_by_others(const struct stat& info) {
   return (info.st_mode & S_IWGRP) && !is_private_group(info.st_gid);
 }
 
-void check_owner(const std::string& path, const struct stat& info) {
+void check_owner(const std::string& path, const struct stat& info, const char* remedy = "install the plugin yourself") {
   if (info.st_uid != 0 && info.st_uid != geteuid())
     refuse(path + " belongs to user " + std::to_string(info.st_uid) + ", neither to root nor to you (" +
-           std::to_string(geteuid()) + "); install the plugin yourself");
+           std::to_string(geteuid()) + "); " + remedy);
   if (writable_by_others(info)) {
     char mode[8];
     std::snprintf(mode, sizeof mode, "%04o", static_cast<unsigned>(info.st_mode & 07777));
@@ -82,6 +84,29 @@ void make_folder(const std::string& path) {
   refuse("folder " + path + " cannot be made: " + std::strerror(errno));
 }
 
+const char* type_name(mode_t mode) {
+  switch (mode & S_IFMT) {
+    case S_IFREG: return "a regular file";
+    case S_IFDIR: return "a folder";
+    case S_IFBLK: return "a block device";
+    case S_IFIFO: return "a FIFO";
+    case S_IFSOCK: return "a socket";
+    default: return "something else";
+  }
+}
+
+// Does /proc/devices list the driver with this major number among the character devices?
+bool has_major(const std::string& driver, unsigned wanted) {
+  std::ifstream file("/proc/devices");
+  for (std::string line; std::getline(file, line) && line != "Block devices:";) {
+    std::istringstream words(line);
+    unsigned major_number = 0;
+    std::string name;
+    if (words >> major_number >> name && name == driver && major_number == wanted) return true;
+  }
+  return false;
+}
+
 bool ends(const char* text, size_t size) { return std::memchr(text, '\0', size) != nullptr; }
 
 }  // namespace
@@ -107,6 +132,23 @@ std::string SecureContext::check_file(const std::string& path) {
     if (stat(folder.c_str(), &info) != 0) refuse("folder " + folder + " cannot be used: " + std::strerror(errno));
     check_owner(folder, info);
   }
+  return real;
+}
+
+std::string SecureContext::check_device_node(const std::string& path, const std::string& driver) {
+  char resolved[PATH_MAX];
+  struct stat info;
+  if (!realpath(path.c_str(), resolved) || stat(resolved, &info) != 0)
+    refuse("device node " + path + " cannot be used: " + std::strerror(errno));
+  const std::string real = resolved;
+  const std::string title = "device node " + path + (real == path ? "" : " (" + real + ")");
+  if (!S_ISCHR(info.st_mode)) refuse(title + " is " + type_name(info.st_mode) + ", not a character device");
+  if (!driver.empty() && !has_major(driver, major(info.st_rdev)))
+    refuse(title + " has major number " + std::to_string(major(info.st_rdev)) + ", which is not driver " + driver +
+           "'s in /proc/devices");
+  const std::string folder = folder_of(real);
+  if (stat(folder.c_str(), &info) != 0) refuse("folder " + folder + " cannot be used: " + std::strerror(errno));
+  check_owner(folder, info, "use a node in /dev");
   return real;
 }
 

@@ -1,4 +1,5 @@
 // DeviceManager and plugin loading: search order, every way to be refused, descriptors, the minimal form, forks, status.
+#include <sys/sysmacros.h>
 #include <sys/wait.h>
 
 #include "harness.h"
@@ -271,6 +272,91 @@ TEST(allow_list) {
   setenv("RAL_PLUGIN_ALLOW", list.c_str(), 1);
   CHECK_EQ(DeviceManager::get().count(), 1);
   expect_refused("beta", "is not in the allow list");
+}
+
+TEST(file_of_another_user_is_refused) {
+  if (geteuid() != 0) return;  // only root can give a file away
+  Sandbox box;
+  box.install_alpha("alpha");
+  box.install_alpha("beta");
+  CHECK_EQ(chown(box.library("alpha").c_str(), 12345, static_cast<gid_t>(-1)), 0);
+  CHECK_EQ(chown(box.folder("beta").c_str(), 12345, static_cast<gid_t>(-1)), 0);
+  CHECK_EQ(DeviceManager::get().count(), 0);
+  expect_refused("alpha", "belongs to user 12345, neither to root nor to you");
+  expect_refused("beta", "belongs to user 12345, neither to root nor to you");
+}
+
+// The file that a link leads to is checked, and the folders around that file.
+TEST(link_to_a_file_elsewhere_is_refused) {
+  Sandbox box;
+  box.install_alpha();
+  const std::string elsewhere = box.root() + "/elsewhere";
+  mkdir(elsewhere.c_str(), 0777);
+  chmod(elsewhere.c_str(), 0777);
+  CHECK_EQ(rename(box.library("alpha").c_str(), (elsewhere + "/lib.so").c_str()), 0);
+  CHECK_EQ(symlink((elsewhere + "/lib.so").c_str(), box.library("alpha").c_str()), 0);
+  mkdir(box.folder("dangling").c_str(), 0755);
+  CHECK_EQ(symlink((elsewhere + "/none").c_str(), box.library("dangling").c_str()), 0);
+  CHECK_EQ(DeviceManager::get().count(), 0);
+  CHECK_HAS(report("alpha").reason, elsewhere + " is writable by others (mode 0777)");
+  CHECK_HAS(report("dangling").reason, "cannot be used: No such file or directory");
+}
+
+TEST(manifest_that_others_may_write_is_refused) {
+  Sandbox box;
+  box.install_alpha();
+  chmod((box.folder("alpha") + "/kernel_manifest.json").c_str(), 0666);
+  CHECK_EQ(DeviceManager::get().count(), 0);
+  expect_refused("alpha", "kernel_manifest.json is writable by others (mode 0666)");
+}
+
+TEST(device_nodes) {
+  Sandbox box;
+  CHECK_EQ(SecureContext::check_device_node("/dev/null", ""), "/dev/null");
+  CHECK_EQ(SecureContext::check_device_node("/dev/null", "mem"), "/dev/null");
+  const auto bad = [](const std::string& path, const char* driver, const char* word) {
+    CHECK_THROWS(RAL_ERROR_INVALID_ARGUMENT, ({"device node " + path, word}),
+                 SecureContext::check_device_node(path, driver));
+  };
+  bad("/dev/null", "tty", "major number 1, which is not driver tty's");
+  bad("/dev/null", "no such driver", "which is not driver no such driver's");
+  const std::string file = box.root() + "/file", link = box.root() + "/link", fifo = box.root() + "/fifo";
+  bad(file, "", "cannot be used: No such file or directory");
+  harness::write(file, "");
+  bad(file, "", "is a regular file, not a character device");
+  CHECK_EQ(symlink(file.c_str(), link.c_str()), 0);
+  bad(link, "", (" (" + file + ") is a regular file").c_str());
+  CHECK_EQ(mkfifo(fifo.c_str(), 0600), 0);
+  bad(fifo, "", "is a FIFO");
+  bad(box.root(), "", "is a folder");
+  const std::string good = box.root() + "/good";
+  CHECK_EQ(symlink("/dev/null", good.c_str()), 0);
+  CHECK_EQ(SecureContext::check_device_node(good, "mem"), "/dev/null");
+}
+
+// Making nodes takes root, and a machine that lets it.
+TEST(device_nodes_made_by_others) {
+  Sandbox box;
+  const std::string block = box.root() + "/block", open = box.root() + "/open", node = open + "/null";
+  mkdir(open.c_str(), 0777);
+  chmod(open.c_str(), 0777);
+  if (mknod(block.c_str(), S_IFBLK | 0600, makedev(7, 0)) != 0 ||
+      mknod(node.c_str(), S_IFCHR | 0600, makedev(1, 3)) != 0) {
+    std::printf("device_nodes_made_by_others: not run, mknod: %s\n", strerror(errno));
+    return;
+  }
+  CHECK_THROWS(RAL_ERROR_INVALID_ARGUMENT, ({block, "is a block device"}), SecureContext::check_device_node(block, ""));
+  CHECK_THROWS(RAL_ERROR_INVALID_ARGUMENT, ({open, "is writable by others"}),
+               SecureContext::check_device_node(node, ""));
+}
+
+TEST(cache_folder_is_private) {
+  Fixture f;
+  const std::string folder = f.control->host().cache_folder();
+  CHECK_HAS(folder, f.box.root() + "/home/.cache/ral/alpha");
+  struct stat info;
+  CHECK_EQ(stat(folder.c_str(), &info), 0);
+  CHECK_EQ(info.st_mode & 0777, 0700u);
 }
 
 TEST(sha256) {

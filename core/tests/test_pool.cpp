@@ -76,6 +76,17 @@ TEST(find_and_place) {
                MemoryPool::place(small->address, *f.device));
 }
 
+TEST(pointers_past_the_end_are_unknown) {
+  Fixture f;
+  Block* block = f.pool->allocate(64 << 20, *f.stream);
+  char* end = static_cast<char*>(block->address) + block->capacity;
+  CHECK_EQ(MemoryPool::find(end - 1), block);
+  CHECK(MemoryPool::find(end) != block);
+  for (char* outside : {end, end + (uint64_t(1) << 40), static_cast<char*>(block->address) - 1})
+    CHECK_THROWS(RAL_ERROR_INVALID_POINTER, ({"RAL_ERROR_INVALID_POINTER: buffer 0x", "not mapped to device 0"}),
+                 MemoryPool::place(outside, *f.device));
+}
+
 TEST(place_on_another_device) {
   Fixture f({{"DEVICES", "2"}});
   Device& second = DeviceManager::get().device(1);

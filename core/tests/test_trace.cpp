@@ -457,6 +457,24 @@ TEST(stale_files_are_removed) {
   CHECK(access(other.c_str(), F_OK) == 0);
 }
 
+// A link with the file's name leads nowhere: the file is made anew, and what the link led to stays as it was.
+TEST(planted_link_is_not_followed) {
+  harness::Sandbox box;
+  const std::string folder = box.root() + "/run/ral", victim = box.root() + "/victim";
+  mkdir(folder.c_str(), 0700);
+  harness::write(victim, "mine");
+  std::istringstream fields(harness::read("/proc/self/stat").substr(harness::read("/proc/self/stat").rfind(')') + 2));
+  std::string start;
+  for (int field = 3; field <= 22; ++field) fields >> start;
+  const std::string planted = folder + "/" + std::to_string(getpid()) + "-" + start + ".trace";
+  CHECK_EQ(symlink(victim.c_str(), planted.c_str()), 0);
+  CHECK_EQ(std::string(trace::path()), planted);
+  struct stat info;
+  CHECK_EQ(lstat(planted.c_str(), &info), 0);
+  CHECK(S_ISREG(info.st_mode) && (info.st_mode & 0777) == 0600);
+  CHECK_EQ(harness::read(victim), "mine");
+}
+
 TEST(second_folder_when_the_first_cannot_be_used) {
   harness::Sandbox box;
   harness::write(box.root() + "/run/ral", "a file where the folder should be");

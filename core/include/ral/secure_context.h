@@ -1,4 +1,4 @@
-// SecureContext: what a plugin file, a descriptor and a pointer must be before they are trusted.
+// SecureContext: what a plugin file, a device node, a descriptor and a folder must be before they are trusted.
 #pragma once
 #include <string>
 
@@ -15,6 +15,11 @@ class RAL_API SecureContext {
   static std::string check_plugin_file(const std::string& path);
   // The same for a file beside it, such as its manifest; the list of sums does not apply.
   static std::string check_file(const std::string& path);
+  // The resolved path of a device node, such as /dev/dri/renderD128. Throws INVALID_ARGUMENT naming path and cause when it
+  // is no character device (links are followed: one to a regular file is refused), is not one of `driver`'s, a name
+  // in /proc/devices such as "drm" ("": any driver's), or lies in a folder that others could put a node into. Opens
+  // nothing: a FIFO does not block it. For plugins and tools before they open a node themselves.
+  static std::string check_device_node(const std::string& path, const std::string& driver);
   // Throws INVALID_ARGUMENT naming the value when a descriptor cannot be true (memory over 2^50 bytes, no name,
   // unknown dtypes or kind, alignment not a power of two).
   static void check_descriptor(const ral_device_info& info, const std::string& plugin);

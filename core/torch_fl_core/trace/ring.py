@@ -93,6 +93,7 @@ class Strings(Mapping[int, str]):
             length = int.from_bytes(data[at : at + 4], "little")
             end = at + 4 + length
             if end > len(data):
+                self._used += at  # the whole ones are not taken in twice
                 raise RingError(f"{self._ring.path}: damaged string table")
             self._texts.append(data[at + 4 : end].decode("utf-8", "replace"))
             at = at + 4 + -(-length // 4) * 4
@@ -378,11 +379,21 @@ def _parse_status(text: bytes, path: Path) -> dict[str, Any]:
         return {}
     try:
         status = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:  # RecursionError: nested too deep
         raise RingError(f"{path}: the status is no JSON: {error}") from error
     if not isinstance(status, dict):
         raise RingError(f"{path}: the status is no JSON object")
+    for name in ("devices", "plugins"):
+        if not _are_objects(status.get(name, [])):
+            raise RingError(f'{path}: "{name}" in the status is no list of objects')
     return status
+
+
+def _are_objects(value: object) -> bool:
+    """A list of dicts whose "index", where they have one, is a number."""
+    return isinstance(value, list) and all(
+        isinstance(v, dict) and isinstance(v.get("index", 0), int) for v in value
+    )
 
 
 def _open_own(path: Path, how: int) -> int:
