@@ -13,7 +13,7 @@ import pytest
 from torch_fl_core.cli import libraries, listing, new_plugin, ralctl
 from torch_fl_core.cli.probe import plugin_statuses
 
-COMMANDS = ("list-devices", "plugin-status", "doctor", "new-plugin", "install", "uninstall")
+COMMANDS = ("list-devices", "plugin-status", "doctor", "new-plugin", "verify", "install", "uninstall")
 
 
 # ---- Usage -----------------------------------------------------------------------------------------

@@ -14,8 +14,9 @@ from .install import Install, Uninstall
 from .listing import ListDevices, PluginStatus
 from .new_plugin import NewPlugin
 from .output import Failed
+from .verify import Verify
 
-_COMMANDS = (ListDevices, PluginStatus, Doctor, NewPlugin, Install, Uninstall)
+_COMMANDS = (ListDevices, PluginStatus, Doctor, NewPlugin, Verify, Install, Uninstall)
 
 
 def _examples(lines: Sequence[str]) -> str:

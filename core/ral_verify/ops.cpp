@@ -1,0 +1,226 @@
+// The table of operators.
+#include "ops.h"
+
+#include <map>
+
+namespace ral_verify {
+
+namespace {
+
+constexpr auto kBroadcast = Shape::Broadcast;
+constexpr auto kFirst = Shape::First;
+constexpr auto kAll = Shape::All;
+constexpr auto kDims = Shape::Dims;
+constexpr auto kDim = Shape::Dim;
+constexpr auto kPair = Shape::ValueIndex;
+
+// Patterns of reductions; `tail` is what follows the dims.
+#define REDUCED(tail) \
+  "T[6,40] l[1] " tail " | T[6,40] l[0] " tail " | T[3,17,5,8] l[0,2] " tail " | T[3,600] l[1] " tail
+#define ONE_DIM(tail) "T[6,30] i1" tail " | T[6,30] i0" tail " | T[3,4,5,3] i-2" tail " | T[] i0" tail
+#define WHOLE(tail) "T[5]" tail " | T[6,40]" tail " | T[3,17,5,8]" tail " | T[]" tail " | T[3000]" tail
+
+const Op kOps[] = {
+    {"add.Tensor", "T T i1 | T T i3"},
+    {"add.Scalar", "T i2 i1 | T i3 i2", kBroadcast, Type::Number},
+    {"sub.Tensor", "T T i1 | T T i2"},
+    {"sub.Scalar", "T i2 i1"},
+    {"rsub.Tensor", "T T i1"},
+    {"rsub.Scalar", "T i3 i2"},
+    {"mul.Tensor", "T T"},
+    {"mul.Scalar", "T i3", kBroadcast, Type::Number},
+    {"div.Tensor", "T T", kBroadcast, Type::Float, -3, 3, 0.5},
+    {"div.Scalar", "T i3", kBroadcast, Type::Float},
+    {"div.Tensor_mode", "T T n | T T s:trunc | T T s:floor", kBroadcast, Type::Same, -3, 3, 0.5},
+    {"div.Scalar_mode", "T d0.75 s:floor | T i3 s:trunc"},
+    {"native_dropout_backward", "T B d1.25"},
+    {"maximum", "T T"},
+    {"minimum", "T T"},
+    {"fmax", "T T"},
+    {"fmin", "T T"},
+    {"atan2", "T T", kBroadcast, Type::Float},
+    {"hypot", "T T"},
+    {"copysign.Tensor", "T T", kBroadcast, Type::Float},
+    {"copysign.Scalar", "T d-2", kBroadcast, Type::Float},
+    {"_prelu_kernel", "T T"},
+    {"neg", "T"},
+    {"abs", "T"},
+    {"sign", "T"},
+    {"sgn", "T"},
+    {"square", "T"},
+    {"exp", "T", kBroadcast, Type::Float},
+    {"exp2", "T", kBroadcast, Type::Float},
+    {"expm1", "T", kBroadcast, Type::Float},
+    {"sin", "T", kBroadcast, Type::Float},
+    {"cos", "T", kBroadcast, Type::Float},
+    {"tan", "T", kBroadcast, Type::Float, -1.4, 1.4},
+    {"atan", "T", kBroadcast, Type::Float},
+    {"sinh", "T", kBroadcast, Type::Float},
+    {"cosh", "T", kBroadcast, Type::Float},
+    {"tanh", "T", kBroadcast, Type::Float},
+    {"asinh", "T", kBroadcast, Type::Float},
+    {"sigmoid", "T", kBroadcast, Type::Float},
+    {"erf", "T", kBroadcast, Type::Float},
+    {"erfc", "T", kBroadcast, Type::Float},
+    {"reciprocal", "T", kBroadcast, Type::Float, 0.2, 3},
+    {"sqrt", "T", kBroadcast, Type::Float, 0.01, 9},
+    {"rsqrt", "T", kBroadcast, Type::Float, 0.01, 9},
+    {"log", "T", kBroadcast, Type::Float, 0.01, 9},
+    {"log2", "T", kBroadcast, Type::Float, 0.01, 9},
+    {"log10", "T", kBroadcast, Type::Float, 0.01, 9},
+    {"log1p", "T", kBroadcast, Type::Float, -0.9, 5},
+    {"asin", "T", kBroadcast, Type::Float, -0.99, 0.99},
+    {"acos", "T", kBroadcast, Type::Float, -0.99, 0.99},
+    {"atanh", "T", kBroadcast, Type::Float, -0.99, 0.99},
+    {"acosh", "T", kBroadcast, Type::Float, 1.01, 5},
+    {"relu", "T"},
+    {"silu", "T"},
+    {"mish", "T"},
+    {"gelu", "T s:none | T s:tanh"},
+    {"floor", "T"},
+    {"ceil", "T"},
+    {"round", "T"},
+    {"trunc", "T"},
+    {"frac", "T"},
+    {"hardswish", "T"},
+    {"hardsigmoid", "T"},
+    {"leaky_relu", "T d0.01"},
+    {"elu", "T d1 d1 d1 | T d0.5 d1.5 d2"},
+    {"softplus", "T i1 i20 | T d2 d1"},
+    {"hardtanh", "T i-1 i1"},
+    {"threshold", "T i1 i2"},
+    {"clamp", "T i1 i2 | T n i1 | T i1 n"},
+    {"clamp.Tensor", "T T T | T T n | T n T"},
+    {"clamp_min", "T i1"},
+    {"clamp_max", "T i1"},
+    {"clamp_min.Tensor", "T T"},
+    {"clamp_max.Tensor", "T T"},
+    {"fmod.Tensor", "T T", kBroadcast, Type::Same, -3, 3, 0.5},
+    {"remainder.Tensor", "T T", kBroadcast, Type::Same, -3, 3, 0.5},
+    {"fmod.Scalar", "T d1.5 | T d-1.5"},
+    {"remainder.Scalar", "T d1.5 | T d-1.5"},
+    {"pow.Tensor_Tensor", "T T", kBroadcast, Type::Same, 0.1, 3},
+    {"pow.Tensor_Scalar", "T i2 | T d0.5 | T d-2 | T d1.7 | T i0", kBroadcast, Type::Same, 0.1, 3},
+    {"pow.Scalar", "i2 T"},
+    {"lerp.Scalar", "T T d0.25 | T T d0.75"},
+    {"lerp.Tensor", "T T T"},
+    {"addcmul", "T T T i1 | T T T i2"},
+    {"addcdiv", "T T T d0.5", kBroadcast, Type::Same, -3, 3, 0.5},
+    {"where.self", "B T T"},
+    {"masked_fill.Scalar", "T B i2"},
+    {"masked_fill.Tensor", "T B Z"},
+    {"eq.Tensor", "T T", kBroadcast, Type::Bool},
+    {"ne.Tensor", "T T", kBroadcast, Type::Bool},
+    {"lt.Tensor", "T T", kBroadcast, Type::Bool},
+    {"le.Tensor", "T T", kBroadcast, Type::Bool},
+    {"gt.Tensor", "T T", kBroadcast, Type::Bool},
+    {"ge.Tensor", "T T", kBroadcast, Type::Bool},
+    {"eq.Scalar", "T i1", kBroadcast, Type::Bool},
+    {"ne.Scalar", "T i1", kBroadcast, Type::Bool},
+    {"lt.Scalar", "T i1", kBroadcast, Type::Bool},
+    {"le.Scalar", "T i1", kBroadcast, Type::Bool},
+    {"gt.Scalar", "T i1", kBroadcast, Type::Bool},
+    {"ge.Scalar", "T i1", kBroadcast, Type::Bool},
+    {"bitwise_and.Tensor", "T T"},
+    {"bitwise_or.Tensor", "T T"},
+    {"bitwise_xor.Tensor", "T T"},
+    {"bitwise_and.Scalar", "T i3", kBroadcast, Type::Number},
+    {"bitwise_or.Scalar", "T i3", kBroadcast, Type::Number},
+    {"bitwise_xor.Scalar", "T i3", kBroadcast, Type::Number},
+    {"bitwise_not", "T"},
+    {"logical_and", "T T", kBroadcast, Type::Bool},
+    {"logical_or", "T T", kBroadcast, Type::Bool},
+    {"logical_xor", "T T", kBroadcast, Type::Bool},
+    {"logical_not", "T", kBroadcast, Type::Bool},
+    {"isnan", "T", kBroadcast, Type::Bool},
+    {"isinf", "T", kBroadcast, Type::Bool},
+    {"signbit", "T", kBroadcast, Type::Bool},
+    {"threshold_backward", "T T i1"},
+    {"sigmoid_backward", "T T"},
+    {"tanh_backward", "T T"},
+    {"silu_backward", "T T"},
+    {"hardsigmoid_backward", "T T"},
+    {"hardswish_backward", "T T"},
+    {"gelu_backward", "T T s:none | T T s:tanh"},
+    {"leaky_relu_backward", "T T d0.1 b0"},
+    {"hardtanh_backward", "T T d-1 d1"},
+    {"softplus_backward", "T T i1 i20 | T T i2 i1"},
+    {"elu_backward", "T d1 d1 d1 b0 T | T d0.5 d1.5 d2 b1 T"},
+    {"fill.Scalar", "T i2"},
+    {"fill.Tensor", "T Z"},
+    {"zero", "T"},
+    {"copy", "T T b0", kFirst},
+    {"_to_copy", "T D n n n b0 n"},
+
+    {"sum", WHOLE(" n"), kAll, Type::Sum, -2, 2, -100, "T[1024,1024] n"},
+    {"mean", WHOLE(" n"), kAll, Type::Same, -2, 2, -100, "T[1024,1024] n"},
+    {"prod", "T[5] n | T[6,6] n | T[] n", kAll, Type::Sum, 0.7, 1.3, -100, "T[1024,1024] n"},
+    {"max", WHOLE(""), kAll, Type::Same, -2, 2, -100, "T[1024,1024]"},
+    {"min", WHOLE(""), kAll, Type::Same, -2, 2, -100, "T[1024,1024]"},
+    {"any", WHOLE(""), kAll, Type::BoolOrByte, -2, 2, -100, "T[1024,1024]"},
+    {"all", WHOLE(""), kAll, Type::BoolOrByte, -2, 2, -100, "T[1024,1024]"},
+    {"sum.dim_IntList", REDUCED("b0 n") " | T[6,40] l[1] b1 n | T[0,5] l[0] b0 n | T[] n b0 n", kDims, Type::Sum, -2, 2,
+     -100, "T[1024,1024] l[1] b0 n"},
+    {"mean.dim", REDUCED("b0 n") " | T[6,40] l[0] b1 n", kDims, Type::Same, -2, 2, -100, "T[1024,1024] l[1] b0 n"},
+    {"amax", REDUCED("b0"), kDims, Type::Same, -2, 2, -100, "T[1024,1024] l[1] b0"},
+    {"amin", REDUCED("b1"), kDims, Type::Same, -2, 2, -100, "T[1024,1024] l[1] b0"},
+    {"any.dims", REDUCED("b0"), kDims, Type::BoolOrByte, -2, 2, -100, "T[1024,1024] l[1] b0"},
+    {"all.dims", REDUCED("b0"), kDims, Type::BoolOrByte, -2, 2, -100, "T[1024,1024] l[1] b0"},
+    {"any.dim", ONE_DIM(" b0"), kDim, Type::BoolOrByte, -2, 2, -100, "T[1024,1024] i1 b0"},
+    {"all.dim", ONE_DIM(" b1"), kDim, Type::BoolOrByte, -2, 2, -100, "T[1024,1024] i1 b0"},
+    {"prod.dim_int", ONE_DIM(" b0 n"), kDim, Type::Sum, 0.7, 1.3, -100, "T[1024,1024] i1 b0 n"},
+    {"max.dim", ONE_DIM(" b0"), kPair, Type::Same, -2, 2, -100, "T[1024,1024] i1 b0"},
+    {"min.dim", ONE_DIM(" b1"), kPair, Type::Same, -2, 2, -100, "T[1024,1024] i1 b0"},
+    {"argmax", ONE_DIM(" b0") " | T[6,30] n b0", kDim, Type::Index, -2, 2, -100, "T[1024,1024] i1 b0"},
+    {"argmin", ONE_DIM(" b1") " | T[6,30] n b0", kDim, Type::Index, -2, 2, -100, "T[1024,1024] i1 b0"},
+    {"var.correction", "T[6,40] l[1] i1 b0 | T[6,40] l[0] i0 b1 | T[3,17,5,8] l[0,2] i1 b0 | T[6,40] n i1 b0",
+     Shape::DimsLast, Type::Same, -2, 2, -100, "T[1024,1024] l[1] i1 b0"},
+    {"std.correction", "T[6,40] l[1] i1 b0 | T[3,17,5,8] l[1] i2 b0", Shape::DimsLast, Type::Same, -2, 2, -100,
+     "T[1024,1024] l[1] i1 b0"},
+    {"_softmax", ONE_DIM(" b0") " | T[3,600] i1 b0", kFirst, Type::Same, -2, 2, -100, "T[1024,1024] i1 b0"},
+    {"_log_softmax", ONE_DIM(" b0") " | T[3,600] i1 b0", kFirst, Type::Same, -2, 2, -100, "T[1024,1024] i1 b0"},
+    {"_softmax_backward_data", "T[6,40] T[6,40] i1 D | T[3,17,5] T[3,17,5] i0 D | T[3,600] T[3,600] i1 D", kFirst,
+     Type::Same, -2, 0, -100, "T[1024,1024] T[1024,1024] i1 D"},
+    {"_log_softmax_backward_data", "T[6,40] T[6,40] i1 D | T[3,17,5] T[3,17,5] i0 D | T[3,600] T[3,600] i1 D", kFirst,
+     Type::Same, -2, 0, -100, "T[1024,1024] T[1024,1024] i1 D"},
+    {"native_layer_norm",
+     "T[6,40] l[40] T[40] T[40] d1e-5 | T[3,5,33] l[5,33] T[5,33] n d1e-3 | T[4,100] l[100] n n d1e-5 | "
+     "T[0,8] l[8] T[8] T[8] d1e-5",
+     Shape::LayerNorm, Type::Same, -2, 2, -100, "T[1024,1024] l[1024] T[1024] T[1024] d1e-5"},
+    {"mm", "T[5,7] T[7,3] | T[33,100] T[100,50] | T[1,300] T[300,40] | T[4,0] T[0,5] | T[0,4] T[4,5]", Shape::Matmul,
+     Type::Same, -2, 2, -100, "T[1024,1024] T[1024,1024]"},
+    {"bmm", "T[3,5,7] T[3,7,4] | T[2,40,64] T[2,64,50] | T[1,33,100] T[1,100,66]", Shape::Matmul, Type::Same, -2, 2,
+     -100, "T[16,256,256] T[16,256,256]"},
+    {"addmm", "T[3] T[5,7] T[7,3] i1 i1 | T[33,50] T[33,100] T[100,50] i2 i3 | T[40] T[6,64] T[64,40] i0 i1",
+     Shape::Matmul, Type::Same, -2, 2, -100, "T[1024] T[1024,1024] T[1024,1024] i1 i1"},
+    {"baddbmm", "T[3,5,4] T[3,5,7] T[3,7,4] i1 i2 | T[2,40,50] T[2,40,64] T[2,64,50] i1 i2", Shape::Matmul, Type::Same,
+     -2, 2, -100, "T[16,256,256] T[16,256,256] T[16,256,256] i1 i1"},
+    {"mv", "T[5,7] T[7] | T[64,300] T[300]", Shape::Vector, Type::Same, -2, 2, -100, "T[1024,1024] T[1024]"},
+    {"addmv", "T[5] T[5,7] T[7] i2 i3 | T[64] T[64,300] T[300] i1 i1", Shape::Vector, Type::Same, -2, 2, -100,
+     "T[1024] T[1024,1024] T[1024] i1 i1"},
+    {"dot", "T[7] T[7] | T[3000] T[3000]", kAll, Type::Same, -2, 2, -100, "T[1048576] T[1048576]"},
+    {"cat", "L[3,4][2,4] i0 | L[3,4][3,1][3,5] i1 | L[2,3,4][2,3,4] i-1", Shape::Cat, Type::Same, -2, 2, -100,
+     "L[512,1024][512,1024] i0"},
+    {"cumsum", ONE_DIM(" n") " | T[3,600] i1 n", kFirst, Type::Sum, -2, 2, -100, "T[1024,1024] i1 n"},
+    {"tril", "T[6,40] i0 | T[3,7,5] i-1 | T[3,7,5] i2", kFirst, Type::Same, -2, 2, -100, "T[1024,1024] i0"},
+    {"triu", "T[6,40] i0 | T[3,7,5] i-1 | T[3,7,5] i2", kFirst, Type::Same, -2, 2, -100, "T[1024,1024] i0"},
+    {"flip", "T[6,40] l[1] | T[3,7,5] l[0,2] | T[4] l[0]", kFirst, Type::Same, -2, 2, -100, "T[1024,1024] l[1]"},
+};
+
+#undef REDUCED
+#undef ONE_DIM
+#undef WHOLE
+
+}  // namespace
+
+const Op* find_op(const std::string& name) {
+  static const std::map<std::string, const Op*> table = [] {
+    std::map<std::string, const Op*> all;
+    for (const Op& op : kOps) all["aten::" + std::string(op.name)] = &op;
+    return all;
+  }();
+  const auto found = table.find(name);
+  return found == table.end() ? nullptr : found->second;
+}
+
+}  // namespace ral_verify

@@ -1,0 +1,49 @@
+// How to call each operator: argument patterns, the range of its inputs, and what its outputs look like.
+#pragma once
+#include <string>
+
+namespace ral_verify {
+
+// Shapes of the outputs.
+enum class Shape {
+  Broadcast,   // element-wise: all tensors broadcast together
+  First,       // as the first tensor
+  All,         // 0-dim
+  Dims,        // argument 1 lists the reduced dims (none: all), keepdim follows
+  DimsLast,    // the same, keepdim is argument 3
+  Dim,         // argument 1 is the reduced dim (none: all), keepdim follows
+  ValueIndex,  // Dim, and a second output of indices
+  LayerNorm,   // result, mean, rstd
+  Matmul,      // (m, k) x (k, n), batches before; the factors are the last two tensors
+  Vector,      // (m, k) x (k)
+  Cat          // argument 0 lists tensors, argument 1 the dim
+};
+
+// Types of the outputs, from the tested type.
+enum class Type {
+  Same,
+  Bool,
+  BoolOrByte,  // bool, but uint8 for uint8
+  Float,       // float32 for integers and bool
+  Sum,         // int64 for integers and bool
+  Number,      // int64 for bool
+  Index        // int64
+};
+
+// Patterns are separated by " | ", arguments by blanks:
+//   T  tensor of the tested type   T[6,40]  of that shape   L[3,4][2,4]  list of tensors   Z  0-dim tensor
+//   B  bool tensor   D  the tested type   i3  d0.5  b1  s:tanh  l[0,1]  n: not given
+struct Op {
+  const char* name;  // without "aten::"
+  const char* patterns;
+  Shape shape = Shape::Broadcast;
+  Type type = Type::Same;
+  double low = -3, high = 3;  // floats; integers lie within -9 .. 9, not below 0 where low >= 0
+  double later_low = -100;    // of the tensors after the first; -100: low
+  const char* speed = "";     // pattern of about 1 M elements; "": the first pattern on [1024, 1024]
+};
+
+// nullptr for an operator that the suite has no arguments for. `name` is "aten::add.Tensor".
+const Op* find_op(const std::string& name);
+
+}  // namespace ral_verify
