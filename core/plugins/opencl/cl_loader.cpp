@@ -143,6 +143,21 @@ std::vector<std::string> pocl_candidates() {
   return found;
 }
 
+// Intel's CPU driver as PyPI's intel-opencl-rt installs it: in the environment's lib, where no loader looks.
+std::string intel_candidate() { return folder_above(plugin_folder(), 5) + "/libintelocl.so"; }
+
+std::string name_of(const Platform& platform) { return platform_text(*platform.api, platform.id, CL_PLATFORM_NAME); }
+
+// Adds the platforms of a driver file that are not among `platforms` yet; `why` says what is in the way of a file that is there.
+void add_driver(const std::string& path, std::vector<Platform>& platforms, std::string& why) {
+  if (access(path.c_str(), R_OK) != 0) return;
+  for (const Platform& found : platforms_of_driver(path, why)) {
+    const std::string name = name_of(found);
+    const auto same = [&name](const Platform& known) { return name_of(known) == name; };
+    if (std::none_of(platforms.begin(), platforms.end(), same)) platforms.push_back(found);
+  }
+}
+
 }  // namespace
 
 std::string plugin_folder() {
@@ -177,6 +192,7 @@ LoadResult load_platforms(int thread_budget) {
   LoadResult result;
   std::string why;
   result.platforms = platforms_of_loader(why);
+  add_driver(intel_candidate(), result.platforms, result.warning);
   if (!result.platforms.empty()) return result;
   std::string tried;
   for (const std::string& path : pocl_candidates()) {

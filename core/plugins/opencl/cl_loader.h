@@ -15,11 +15,12 @@ struct Platform {
 
 struct LoadResult {
   std::vector<Platform> platforms;
-  std::string error;  // why `platforms` is empty, with the cure
+  std::string error;    // why `platforms` is empty, with the cure
+  std::string warning;  // a driver that is there and cannot be used
 };
 
-// All platforms of libOpenCL.so.1; where there are none, those of PoCL from PyPI ($RAL_POCL_PATH, else the
-// site-packages folder that this plugin was installed into). `thread_budget` above 0 limits the threads
+// All platforms of libOpenCL.so.1 and Intel's CPU driver from PyPI, where that is in the environment that this plugin was
+// installed into; where there are none, those of PoCL from PyPI ($RAL_POCL_PATH, else in the same environment). `thread_budget` above 0 limits the threads
 // of a CPU driver that has not started yet.
 LoadResult load_platforms(int thread_budget);
 

@@ -225,6 +225,7 @@ const ral_device_table kDeviceTable = {sizeof(ral_device_table), table_count, ta
 bool open_devices(std::string& error) {
   const int budget = g_host && g_host->thread_budget ? g_host->thread_budget() : 0;
   LoadResult loaded = load_platforms(budget);
+  if (!loaded.warning.empty()) log(RAL_LOG_WARNING, "opencl: Intel's driver is not used: " + loaded.warning);
   if (loaded.platforms.empty()) {
     error = loaded.error;
     return false;

@@ -303,6 +303,22 @@ print(out.tolist() == [4.0] * 9, len(plugin.compiles), plugin.info().vendor.deco
 """
 
 
+DEVICE_NAMES = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from abi import Plugin
+plugin = Plugin(sys.argv[2])
+for index in range(plugin.count()):
+    print(plugin.info(index).name.decode())
+"""
+
+
+def device_names(library: Path) -> list[str]:
+    """The names of a plugin's devices in a fresh process."""
+    command = [sys.executable, "-c", DEVICE_NAMES, str(HERE), str(library)]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+
+
 def second_process(library: Path, cache: Path, **environment: str) -> str:
     """What a fresh process prints: right?, number of builds, vendor."""
     command = [sys.executable, "-c", SECOND_PROCESS, str(HERE), str(library), str(cache)]
@@ -344,6 +360,38 @@ def test_pocl_without_a_loader(library: Path, tmp_path: Path) -> None:
     (site / "pyopencl").symlink_to(pocl.parents[1])
     found = second_process(folder / library.name, tmp_path, RAL_POCL_PATH="", **nothing)
     assert found.split()[0] == "True"
+
+
+FORWARD = """
+#include <dlfcn.h>
+void* clGetExtensionFunctionAddress(const char* name) {
+  void* driver = dlopen("%s", RTLD_NOW);
+  void* (*look_up)(const char*) = driver ? dlsym(driver, "clGetExtensionFunctionAddress") : 0;
+  return look_up ? look_up(name) : 0;
+}
+"""
+
+
+def test_intel_driver_of_the_environment(library: Path, tmp_path: Path) -> None:
+    """What intel-opencl-rt puts into the environment's lib is used beside what the loader knows, each platform once.
+
+    A driver that passes everything on to PoCL stands for it here: any driver in that place is taken.
+    """
+    icd = Path("/etc/OpenCL/vendors/pocl.icd")
+    pocl = icd.read_text().strip() if icd.exists() else str(pypi_pocl() or "")
+    if not pocl:
+        pytest.skip("PoCL is not installed")
+    folder = tmp_path / "lib/python3.11/site-packages/torch_fl_core/plugins/opencl"
+    folder.parent.mkdir(parents=True)
+    folder.symlink_to(library.parent)
+    driver, source = tmp_path / "lib/libintelocl.so", tmp_path / "forward.c"
+    source.write_text(FORWARD % pocl)
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", driver, source, "-ldl"], check=True)
+    alone = {"OCL_ICD_VENDORS": "/nonexistent", "RAL_POCL_PATH": "/nonexistent/libpocl.so"}
+    assert second_process(folder / library.name, tmp_path, **alone).split() == ["True", "1", "PoCL"]
+    assert device_names(folder / library.name) == device_names(library) != []
+    driver.write_text("no library")
+    assert "missing: libOpenCL.so.1" in second_process(folder / library.name, tmp_path, **alone)
 
 
 def test_no_driver_at_all(library: Path, tmp_path: Path) -> None:
