@@ -71,14 +71,7 @@ def test_the_text_names_kernels_and_totals(built: Path, capsys: Any) -> None:
 
 def test_the_opencl_plugin_passes(capsys: Any) -> None:
     folder = places.package_folder() / "plugins/opencl"
-    if not (folder / "libopencl_plugin.so").is_file():
-        pytest.skip("the OpenCL plugin is not installed")
     ops = ("--ops", "add,mul,sum,argmax,mm", "--dtypes", "float32,int64", "--no-speed")
-    if ralctl.main(["verify", str(folder), *ops]) == 2:
-        said = capsys.readouterr().err
-        assert "MISSING_DEPS" in said or "no device" in said
-        pytest.skip(said)
-    capsys.readouterr()
     status, report = verify(capsys, folder, *ops)
     assert status == 0
     for device in report["devices"]:

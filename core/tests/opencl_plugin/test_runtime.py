@@ -380,7 +380,8 @@ def test_intel_driver_of_the_environment(library: Path, tmp_path: Path) -> None:
     icd = Path("/etc/OpenCL/vendors/pocl.icd")
     pocl = icd.read_text().strip() if icd.exists() else str(pypi_pocl() or "")
     if not pocl:
-        pytest.skip("PoCL is not installed")
+        assert not os.environ.get("CI"), "PoCL is not installed: .ci/run installs Debian's"
+        pytest.skip("needs PoCL to stand for Intel's driver (Debian, Ubuntu: apt install pocl-opencl-icd)")
     folder = tmp_path / "lib/python3.11/site-packages/torch_fl_core/plugins/opencl"
     folder.parent.mkdir(parents=True)
     folder.symlink_to(library.parent)
