@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes as c
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -192,10 +193,16 @@ def test_streams_run_in_order_and_wait_for_events(
     plugin.check(plugin.device.synchronize(0))
 
 
-def test_events_across_devices(plugin: Plugin) -> None:
-    """An event of one device holds back a stream of another."""
-    if plugin.count() < 2:
-        pytest.skip("needs two OpenCL devices")
+@pytest.mark.parametrize("svm", ["1", "0"], ids=["svm", "buffers"])
+def test_events_across_devices(
+    library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, svm: str
+) -> None:
+    """An event of one device holds back a stream of another; two halves of a CPU are two devices."""
+    monkeypatch.setenv("RAL_OPENCL_SUBDEVICES", "2")
+    monkeypatch.setenv("RAL_OPENCL_SVM", svm)
+    copy = shutil.copytree(library.parent, tmp_path / "halves")  # a library of its own has its own state
+    plugin = Plugin(copy / library.name, str(tmp_path))
+    assert plugin.count() >= 2
     marker, stream = c.c_void_p(), c.c_void_p()
     plugin.check(plugin.event.record(0, None, c.byref(marker)))
     plugin.check(plugin.stream.create(1, 0, c.byref(stream)))
