@@ -19,7 +19,8 @@ from typing import Any
 import numpy as np
 
 from torch_fl import batch as batches
-from torch_fl.recorder import RUNNING_BUNDLE_BYTES, SHOWN_RECORDS, SHOWN_US, Recording
+from torch_fl.bundle import RUNNING_BUNDLE_BYTES
+from torch_fl.recorder import SHOWN_RECORDS, SHOWN_US, Recording
 
 TARGET = "torch_fl.live"
 VERSION = 1
@@ -118,7 +119,10 @@ class Sender:
 
 
 class Drain:
-    """The thread. `refresh` is called every few seconds to bring the saved output up to date."""
+    """The thread. `refresh` is called every few seconds to bring the saved output up to date.
+
+    Without a sender it only keeps the ring from running over: nobody looks on, so sums are made at the end.
+    """
 
     def __init__(
         self,
@@ -158,9 +162,10 @@ class Drain:
         while not self._wait(pause):
             turn = time.monotonic()
             try:
-                batch = self._recording.drain()
                 if self._sender is not None:
-                    self._sender.send(batch)
+                    self._sender.send(self._recording.drain())
+                else:
+                    self._recording.collect()
                 if self._refresh is not None and time.monotonic() >= refresh_due:
                     began = time.monotonic()
                     self._refresh(self._recording.bundle(RUNNING_BUNDLE_BYTES))

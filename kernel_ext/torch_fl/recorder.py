@@ -5,9 +5,7 @@ Knows neither IPython nor a page; session.py and live.py use it, and `torch_fl.p
 
 from __future__ import annotations
 
-import base64
 import datetime
-import json
 import re
 import sys
 import threading
@@ -21,15 +19,13 @@ import torch_fl
 from torch_fl import batch as batches
 from torch_fl import leaks
 from torch_fl.buffers import label
+from torch_fl.bundle import BUNDLE_BYTES, fit
 from torch_fl.instrument import source_hash
 from torch_fl.tables import Tables
 from torch_fl_core.trace.layout import Flag
 from torch_fl_core.trace.recording import thread_names
 from torch_fl_core.trace.ring import Ring
 
-MIME = "application/vnd.torch-fl.profile+json"
-BUNDLE_BYTES = 1 << 20
-RUNNING_BUNDLE_BYTES = 1 << 18
 KEPT_RECORDS = 2_000_000  # in the result's frames, 128 bytes each; tables are exact beyond
 SHOWN_RECORDS = 1500  # of one drain that a page shows, above which neighbours are merged: about one a pixel
 SHOWN_US = 112_000  # what a page shows at once
@@ -113,6 +109,14 @@ class Recording:
         _active = self
         self._core.trace_mark(f"cell begin {cell}")
 
+    def collect(self) -> None:
+        """Takes in what was recorded since the last call and leaves it to be summed later: the least work there is."""
+        with self.lock:
+            self._core.trace_flush(False)
+            self._read_for_later()
+            if self._pending_records > _MOST_PENDING:
+                self._sum_up()
+
     def drain(self) -> np.ndarray:
         """Takes in what was recorded since the last call; returns it as batch records, neighbours merged where it is much.
 
@@ -128,7 +132,7 @@ class Recording:
                 step = -(-len(records) // SHOWN_RECORDS)
                 sample = batches.from_records(records[::step], self.begin_ns)
                 sample["count"] = step
-                self._not_kept += [len(self._pending) - 1]
+                self._not_kept.append(len(self._pending) - 1)
                 return sample
             batch = self._keep_for_bundle(records)
             if self._pending_records <= 2 * _DENSE_RECORDS and time.monotonic_ns() < self._sums_due:
@@ -136,6 +140,10 @@ class Recording:
             else:
                 self._sum_up()
             return batch
+
+    def _read_for_later(self) -> None:
+        self._read()
+        self._not_kept.append(len(self._pending) - 1)
 
     def _read(self) -> np.ndarray:
         records = self._own(self._reader.read())
@@ -147,8 +155,8 @@ class Recording:
 
     def _sum_up(self) -> None:
         """Sums all that was read."""
-        for i in self._not_kept:
-            self._keep_for_bundle(self._pending[i])
+        for records in _together([self._pending[i] for i in self._not_kept], _DENSE_RECORDS):
+            self._keep_for_bundle(records)
         self._not_kept = []
         for records in self._pending:
             room = KEPT_RECORDS - self._kept_records
@@ -203,7 +211,7 @@ class Recording:
             self._core.trace_release()
             _active = None
         with self.lock:
-            self._keep_for_bundle(self._read())
+            self._read_for_later()
             self._sum_up()
             self.state, self.failed_line = state, failed_line
             if error is not None:
@@ -308,7 +316,7 @@ class Recording:
     def bundle(self, limit: int = BUNDLE_BYTES) -> dict[str, Any]:
         """The bundle of docs/profile-format.md, at most `limit` bytes as JSON."""
         with self.lock:
-            if 0 < self._pending_records <= 2 * _DENSE_RECORDS:
+            if self._pending_records:
                 self._sum_up()
             store = np.concatenate(self._store) if self._store else np.empty(0, batches.BATCH_DTYPE)
             summary, tables = self.summary(), self.make_tables()
@@ -336,39 +344,6 @@ def _together(parts: list[np.ndarray], enough: int) -> Iterator[np.ndarray]:
         if sum(map(len, waiting)) >= enough or i == len(parts) - 1:
             yield waiting[0] if len(waiting) == 1 else np.concatenate(waiting)
             waiting = []
-
-
-def fit(
-    head: dict[str, Any],
-    store: np.ndarray,
-    strings: Mapping[int, str],
-    limit: int,
-    now_us: float,
-    dropped: int,
-    events: int,
-    thinned: bool,
-) -> dict[str, Any]:
-    """Adds strings and one batch of `store` to a bundle's head, thinned until it has `limit` bytes."""
-    tables = head["tables"]
-    for shown in (400, 100, 20):  # a very large cell: the tables themselves may need room
-        size = len(json.dumps(head))
-        if size < limit * 0.6 or shown == 20:
-            break
-        tables["buffers"] = tables["buffers"][: shown // 4]
-        tables["buffers_total"]["shown"] = len(tables["buffers"])
-        tables["fallback"] = tables["fallback"][:shown]
-    room = limit - size - 1024
-    count = max(0, room // 130)
-    while True:
-        batch = store
-        if len(store) > count:
-            batch, thinned = batches.thin(store, count, now_us / (8 * max(count, 1))), True
-        texts = {str(i): strings.get(i, "") for i in sorted(batches.string_ids(batch))}
-        encoded = base64.b64encode(batches.encode(batch, 0, now_us, dropped, events)).decode()
-        if len(encoded) + len(json.dumps(texts)) <= room or not count:
-            break
-        count = count * 3 // 4 if count > 16 else 0
-    return head | {"strings": texts, "batches": [encoded], "thinned": thinned}
 
 
 class _Strings(Mapping[int, str]):

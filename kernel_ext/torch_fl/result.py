@@ -16,7 +16,8 @@ import numpy as np
 import pandas as pd
 
 from torch_fl import history, static
-from torch_fl.recorder import MIME, Recording
+from torch_fl.bundle import MIME
+from torch_fl.recorder import Recording
 from torch_fl_core.trace import Trace
 from torch_fl_core.trace.layout import RING_DTYPE
 

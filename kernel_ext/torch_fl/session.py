@@ -18,7 +18,8 @@ from IPython.core.error import UsageError
 
 from torch_fl import history, instrument, live, static
 from torch_fl._core import MissingCoreError, core
-from torch_fl.recorder import MIME, AlreadyRecordingError, Recording
+from torch_fl.bundle import MIME
+from torch_fl.recorder import AlreadyRecordingError, Recording
 from torch_fl.result import ProfileResult
 from torch_fl.transform import BEGIN, NESTED, magic_line
 

@@ -12,7 +12,7 @@ import pytest
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError
 
-from torch_fl.recorder import MIME
+from torch_fl.bundle import MIME
 
 pytest.importorskip("torch")
 

@@ -16,7 +16,7 @@ from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError
 
 from torch_fl import batch as batches
-from torch_fl.recorder import MIME
+from torch_fl.bundle import MIME
 
 pytestmark = pytest.mark.usefixtures("kernel_path")
 
@@ -210,11 +210,11 @@ def test_interrupt_of_a_cell_that_awaits(kernel: Kernel) -> None:
 
 def test_the_cells_that_await_interleave(kernel: Kernel) -> None:
     out = kernel.run(
-        "%%ral_profile -o p\nimport asyncio\nasync def step(k):\n    core.op('mm')\n"
-        "    await asyncio.sleep(0.05)\n    return k\nt = time.time()\n"
-        "got = await asyncio.gather(*[step(k) for k in (1, 2, 3)])\nprint(got, time.time() - t < 0.15)"
+        "%%ral_profile -o p\nimport asyncio\nseen = []\nasync def step(k):\n    core.op('mm')\n"
+        "    seen.append(k)\n    await asyncio.sleep(0.05)\n    seen.append(-k)\n    return k\n"
+        "got = await asyncio.gather(*[step(k) for k in (1, 2, 3)])\nprint(got, seen[:3])"
     )
-    assert "[1, 2, 3] True" in texts(out)
+    assert "[1, 2, 3] [1, 2, 3]" in texts(out)
 
 
 def test_the_widget_is_shown_while_it_runs_where_no_extension_draws(kernel: Kernel) -> None:

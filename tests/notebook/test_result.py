@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 import torch_fl
-from torch_fl.recorder import MIME
+from torch_fl.bundle import MIME
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from torch_fl import bundle as bundles
 from torch_fl import recorder
 from torch_fl.buffers import CURVE_POINTS, SHOWN, Buffers, Curve
 from torch_fl.tables import Tables
@@ -264,10 +265,10 @@ def test_a_bundle_fits_its_limit(core: Any) -> None:
         recording.drain()
     bundle = recording.bundle()
     size = len(json.dumps(bundle))
-    assert size <= recorder.BUNDLE_BYTES and size > recorder.BUNDLE_BYTES // 4
+    assert size <= bundles.BUNDLE_BYTES and size > bundles.BUNDLE_BYTES // 4
     assert bundle["thinned"] and bundle["summary"]["events"] > 100_000
-    small = recording.bundle(recorder.RUNNING_BUNDLE_BYTES)
-    assert len(json.dumps(small)) <= recorder.RUNNING_BUNDLE_BYTES
+    small = recording.bundle(bundles.RUNNING_BUNDLE_BYTES)
+    assert len(json.dumps(small)) <= bundles.RUNNING_BUNDLE_BYTES
     recording.stop()
 
 

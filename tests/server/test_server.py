@@ -8,7 +8,6 @@ import os
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -251,19 +250,12 @@ def test_a_ring_of_another_kernel_is_not_taken_for_a_child(folder: Path) -> None
     assert rings.find_ring("some-id", os.getpid()) is None
 
 
-def test_finding_is_quick(folder: Path) -> None:
+def test_a_ring_is_found_among_many(folder: Path) -> None:
     for number in range(30):
         FakeRing(folder=folder, start=number + 1)
     mine = FakeRing(folder=folder, kernel_id="mine")
     mine.status(STATUS)
-    best = min(_seconds(lambda: rings.describe("mine", None)) for _ in range(5))
-    assert rings.describe("mine", None)["devices"] == STATUS["devices"] and best < 0.1
-
-
-def _seconds(work: Any) -> float:
-    start = time.perf_counter()
-    work()
-    return time.perf_counter() - start
+    assert rings.describe("mine", None)["devices"] == STATUS["devices"]
 
 
 def test_the_server_part_imports_no_torch() -> None:
