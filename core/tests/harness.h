@@ -31,6 +31,16 @@ inline void write(const std::string& path, const std::string& text, mode_t mode 
   chmod(path.c_str(), mode);
 }
 
+// Waits for what another thread brings about, for as long as a busy machine may need; false where it never came.
+template <typename Condition>
+bool eventually(Condition&& holds) {
+  for (int i = 0; i < 6000; ++i) {
+    if (holds()) return true;
+    usleep(10000);
+  }
+  return false;
+}
+
 // A folder that goes when the case ends; the plugin search path, caches, home and trace files lie in it.
 class Sandbox {
  public:

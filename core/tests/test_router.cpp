@@ -147,10 +147,18 @@ TEST(replaced_while_running) {
   CHECK_EQ(old->symbol, "relu_fast");  // callers' pointers stay good
 }
 
-// Waits until the router's generation passes `before`, two seconds at most.
 static bool reloaded(uint64_t before) {
-  for (int i = 0; i < 200 && KernelRouter::get().generation() == before; ++i) usleep(10000);
-  return KernelRouter::get().generation() != before;
+  return harness::eventually([&] { return KernelRouter::get().generation() != before; });
+}
+
+// The plugin's reason, once it says that.
+static std::string reason_with(const std::string& words) {
+  std::string reason;
+  harness::eventually([&] {
+    reason = DeviceManager::get().plugins().at(0).reason;
+    return reason.find(words) != std::string::npos;
+  });
+  return reason;
 }
 
 TEST(a_new_manifest_file_is_taken_while_ops_run) {
@@ -187,22 +195,15 @@ TEST(a_broken_manifest_file_keeps_the_old_and_is_reported) {
   const std::string path = f.box.folder("alpha") + "/kernel_manifest.json";
   const uint64_t before = KernelRouter::get().generation();
   harness::write(path, "{\"kernels\": [");
-  std::string reason;
-  for (int i = 0; i < 200 && reason.empty(); ++i) {
-    usleep(10000);
-    reason = DeviceManager::get().plugins().at(0).reason;
-  }
-  CHECK_HAS(reason, "new kernel_manifest.json not taken, the earlier one stays: not JSON");
+  const std::string not_taken = "new kernel_manifest.json not taken, the earlier one stays: not JSON";
+  CHECK_HAS(reason_with(not_taken), not_taken);
   CHECK_EQ(KernelRouter::get().generation(), before);
   CHECK(KernelRouter::get().has_kernel("aten::relu", *f.device));
   // One that others could write is as bad as a broken one.
   chmod(path.c_str(), 0666);
   harness::write(path, "{\"kernels\": []}", 0666);
-  for (int i = 0; i < 200 && reason.find("writable") == std::string::npos; ++i) {
-    usleep(10000);
-    reason = DeviceManager::get().plugins().at(0).reason;
-  }
-  CHECK_HAS(reason, "is writable by others (mode 0666)");
+  const std::string writable = "is writable by others (mode 0666)";
+  CHECK_HAS(reason_with(writable), writable);
   CHECK_EQ(KernelRouter::get().generation(), before);
 }
 

@@ -122,8 +122,7 @@ TEST(header) {
   CHECK(h.clock_realtime_ns > 1600000000LL * 1000000000);
   CHECK_EQ(h.enabled, 0u);
   const int64_t first = h.clock_monotonic_ns;
-  usleep(1300000);
-  CHECK(h.clock_monotonic_ns > first);  // calibrated each second
+  CHECK(harness::eventually([&] { return h.clock_monotonic_ns > first; }));  // calibrated each second
 }
 
 TEST(status_and_gauges) {
@@ -145,9 +144,10 @@ TEST(status_and_gauges) {
   f.pool->free(a);
   CHECK_EQ(r.gauge(0).allocated, 0u);
   f.pool->reset_peak();
-  usleep(250000);
+  usleep(250000);  // room for a gauge that housekeeping might write anew
+  CHECK(
+      harness::eventually([&] { return r.header().status_sequence > before && r.header().status_sequence % 2 == 0; }));
   CHECK_EQ(r.gauge(0).peak, 1000u);  // since process start, whatever was reset
-  CHECK(r.header().status_sequence > before);
   CHECK(json::parse(r.status(), &v, &problem));
   CHECK_EQ(v.find("devices")->items.at(0).find("status")->string, "LOADED");
 }
@@ -293,16 +293,16 @@ TEST(leases) {
   f.pool->allocate(5000, *f.stream);
   Reader r(trace::path());
   CHECK(!trace::enabled());
-  r.header().leases[3].expiry_ns = trace::now() + 600000000;
-  usleep(300000);
-  CHECK(trace::enabled());
+  const auto seconds_from_now = [](int64_t seconds) { return trace::now() + seconds * 1000000000; };
+  r.header().leases[3].expiry_ns = seconds_from_now(600);
+  CHECK(harness::eventually([] { return trace::enabled(); }));
   CHECK_EQ(r.header().enabled, 1u);
   traced_fill(f, f.pool->allocate(64, *f.stream));
-  usleep(250000);  // collected by housekeeping, nobody waits for it
-  CHECK_EQ(Reader(trace::path()).of(RAL_TRACE_KERNEL).size(), 1u);
+  // Collected by housekeeping, nobody waits for it.
+  CHECK(harness::eventually([] { return Reader(trace::path()).of(RAL_TRACE_KERNEL).size() == 1; }));
   CHECK_EQ(Reader(trace::path()).of(RAL_TRACE_ALLOC).at(0).flags, RAL_TRACE_SNAPSHOT);
-  usleep(500000);
-  CHECK(!trace::enabled());  // the reader never renewed it
+  r.header().leases[3].expiry_ns = seconds_from_now(0);  // as if the reader had never renewed it
+  CHECK(harness::eventually([] { return !trace::enabled(); }));
 }
 
 TEST(threads_have_segments) {

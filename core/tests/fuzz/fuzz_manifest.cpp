@@ -166,7 +166,7 @@ TEST(mutated_manifests_are_read_or_refused) {
 
 // Found by fuzzing or by thinking of what it cannot reach.
 
-// Its time is linear. Each value compared with each other, as it once was, does not end before the alarm.
+// Compared each with each, as they once were, these lists make eight thousand million comparisons: the alarm's case.
 TEST(a_list_of_many_wrong_values_is_refused) {
   watch_for_death();
   std::string wide = "[";
