@@ -1,4 +1,4 @@
-"""The live view: a thread that drains the ring ten times a second and sends what it finds.
+"""The live view: a thread that drains the ring five to ten times a second and sends what it finds.
 
 Two ways lead to a page: the JupyterLab extension is reached through a comm that the kernel opens
 (target `torch_fl.live`), everyone else through the widget. Neither waits for the page; a page that

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import time
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import nbformat
+import numpy as np
 import pytest
 from jupyter_client.manager import KernelManager
 from nbclient import NotebookClient
@@ -17,6 +19,7 @@ from nbclient.exceptions import CellExecutionError
 
 from torch_fl import batch as batches
 from torch_fl.bundle import MIME
+from torch_fl_core.trace.layout import Kind
 
 pytestmark = pytest.mark.usefixtures("kernel_path")
 
@@ -137,7 +140,11 @@ def test_nothing_is_sent_where_no_page_can_look_on(kernel: Kernel) -> None:
     kernel.run("import os; del os.environ['JPY_SESSION_NAME']")
     out = kernel.run(WORK)
     assert not of_type(out, "comm_open", "comm_msg")
-    assert of_type(out, "update_display_data")[-1]["content"]["data"][MIME]["summary"]["state"] == "done"
+    bundle = of_type(out, "update_display_data")[-1]["content"]["data"][MIME]
+    assert bundle["summary"]["state"] == "done"
+    assert (bundle["summary"]["op_count"]["native"], bundle["summary"]["op_count"]["cpu"]) == (12, 12)
+    _, batch = batches.decode(base64.b64decode(bundle["batches"][0]))
+    assert np.count_nonzero(batch["kind"] == Kind.KERNEL) == 24
 
 
 def test_no_live_sends_nothing_while_it_runs(kernel: Kernel) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -270,6 +270,29 @@ def test_a_bundle_fits_its_limit(core: Any) -> None:
     small = recording.bundle(bundles.RUNNING_BUNDLE_BYTES)
     assert len(json.dumps(small)) <= bundles.RUNNING_BUNDLE_BYTES
     recording.stop()
+
+
+def test_collected_records_give_the_same_sums_as_drained_ones(core: Any) -> None:
+    parts = [random_records(3000) for _ in range(4)]
+
+    def taken(take: Callable[[recorder.Recording], object]) -> dict[str, Any]:
+        recording = recorder.Recording(core, SOURCE)
+        recording.start()
+        recording.end_ns = recording.begin_ns + 10**12
+        for number, part in enumerate(parts):
+            records = part.copy()
+            records["begin_ns"] += recording.begin_ns - BEGIN + number * 3_000_000
+            records["end_ns"] += recording.begin_ns - BEGIN + number * 3_000_000
+            core.ring.emit_array(records)
+            take(recording)
+        recording.stop()
+        bundle = recording.bundle()
+        assert recording.dropped == 0 and sum(map(len, recording.kept)) == recording.events
+        return {"summary": bundle["summary"], "tables": bundle["tables"]}
+
+    drained, collected = taken(recorder.Recording.drain), taken(recorder.Recording.collect)
+    assert sum(drained["summary"]["op_count"].values()) > 1000
+    assert collected == drained
 
 
 def test_dropped_records_are_counted_and_said(core: Any) -> None:
