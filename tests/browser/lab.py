@@ -22,7 +22,11 @@ CHROMIUM_FLAGS = (
 )  # fmt: skip
 START_TIMEOUT_S = 120
 CELL = ".jp-NotebookPanel:not(.lm-mod-hidden) .jp-Notebook .jp-Cell"
-INDICATOR = ".jp-NotebookPanel:not(.lm-mod-hidden) .jp-Notebook-ExecutionIndicator"
+# The indicator in the page says "idle" before there is a kernel, and a cell that is run then is cleared and no more.
+KERNEL_READY = """() => {
+  const session = globalThis.jupyterapp?.shell.currentWidget?.sessionContext?.session;
+  return session?.kernel?.connectionStatus === 'connected' && session.kernel.status === 'idle';
+}"""
 
 
 def chromium() -> str | None:
@@ -65,7 +69,7 @@ def serve(folder: pathlib.Path, state: pathlib.Path, *options: str) -> Iterator[
         sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root", f"--ServerApp.port={port}",
         "--ServerApp.port_retries=0", "--ServerApp.ip=127.0.0.1", f"--IdentityProvider.token={token}",
         f"--ServerApp.root_dir={folder}", "--LabApp.news_url=None", "--LabApp.check_for_updates_class="
-        "jupyterlab.NeverCheckForUpdate", *options,
+        "jupyterlab.NeverCheckForUpdate", "--LabApp.expose_app_in_browser=True", *options,
     ]  # fmt: skip
     with open(state / "server.log", "ab") as log:
         server = subprocess.Popen(command, stdout=log, stderr=log, env=env, cwd=folder)
@@ -116,7 +120,7 @@ def open_notebook(page, lab: Lab, name: str, kernel: bool = True) -> None:
     count = len(json.loads((lab.folder / name).read_text())["cells"])
     page.wait_for_selector(CELL, timeout=90_000)
     if kernel:
-        page.wait_for_selector(f'{INDICATOR}[data-status="idle"]', timeout=90_000)
+        page.wait_for_function(KERNEL_READY, timeout=90_000)
     else:
         dialog = page.locator(".jp-Dialog")
         dialog.get_by_role("combobox").select_option(label="No Kernel", timeout=30_000)
