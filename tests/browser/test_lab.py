@@ -84,6 +84,10 @@ class Journey:
     reopened_header: str = ""
     reopened_texts: dict[str, str] = dataclasses.field(default_factory=dict)
     reopened_ink: int = 0
+    found: list[str] = dataclasses.field(default_factory=list)
+    found_card: str = ""
+    measured: str = ""
+    view_kept: bool = False
     kernels_after_reopening: int = -1
     console_errors: list[str] = dataclasses.field(default_factory=list)
 
@@ -196,6 +200,28 @@ def reopen(page, seen: Journey, server: jlab.Lab, training: int) -> None:
     )
     profile.scroll_into_view_if_needed()
     page.screenshot(path=OUTPUT / "reopened.png")
+    use_keys(page, seen, profile)
+
+
+def use_keys(page, seen: Journey, profile) -> None:
+    """Finds and measures with the keyboard alone; JupyterLab's own keys (m makes a cell Markdown) must not answer."""
+    profile.locator(".rfl-stage").focus()
+    page.keyboard.press("/")
+    page.keyboard.type("CONV")
+    found = profile.locator(".rfl-find .rfl-small")
+    seen.found.append(found.inner_text())
+    page.keyboard.press("Enter")
+    seen.found.append(found.inner_text())
+    page.screenshot(path=OUTPUT / "found.png")
+    seen.found_card = profile.locator(".rfl-side h4").inner_text()
+    page.keyboard.press("Escape")
+    seen.found.append(found.inner_text())
+    page.keyboard.press("m")
+    for _ in range(3):
+        page.keyboard.press("ArrowRight")
+    seen.measured = profile.locator(".rfl-stage .rfl-live").inner_text()
+    page.screenshot(path=OUTPUT / "measured.png")
+    seen.view_kept = profile.is_visible()
 
 
 @pytest.fixture(scope="module")
@@ -273,6 +299,16 @@ def test_reopened_without_a_kernel_the_view_is_there_and_interactive(journey):
     assert journey.reopened_header.startswith("Done")
     assert len(set(journey.reopened_texts.values())) == 4, "the tabs show the same"
     assert journey.reopened_ink > 3, "the timeline is blank"
+
+
+def test_the_keyboard_finds_and_measures(journey):
+    every, gone_to, after_escape = journey.found
+    assert re.match(r"[1-9]", every), "no convolution was found in a cell that trains one"
+    assert re.fullmatch(rf"[\d\u2009]+ of {every}", gone_to)
+    assert "conv" in journey.found_card
+    assert after_escape == ""
+    assert re.fullmatch(r"[\d.]+ (ns|µs|ms|s)", journey.measured)
+    assert journey.view_kept
 
 
 def test_saved_output_has_every_form(journey):

@@ -83,7 +83,7 @@ export class ProfileView {
     list.addEventListener('keydown', e => this.onTabKey(e));
     this.pane.id = `${id}-pane`;
     this.hold.style.marginLeft = '12px';
-    this.body.append(el('div.tb', {}, list, el('span.sp'), legend(), this.hold), this.pane, this.counters.node);
+    this.body.append(el('div.tb', {}, list, el('span.sp'), legend(), this.timeline.find.node, this.hold), this.pane, this.counters.node);
     this.node.append(this.header, this.notes, this.empty, this.body);
     this.watch();
     this.open('timeline');
@@ -232,6 +232,7 @@ export class ProfileView {
   }
 
   private paintHold(): void {
+    this.timeline.find.node.hidden = this.tab !== 'timeline';
     this.hold.hidden = !this.store.running || this.tab !== 'timeline';
     setText(this.hold, this.timeline.following ? 'Hold the view' : 'Follow');
   }

@@ -89,6 +89,11 @@ export class ProfileStore {
     return id === 0 ? '' : (this.strings.get(id) ?? `string ${id}`);
   }
 
+  /** False for a string whose text has not come yet. */
+  knows(id: number): boolean {
+    return id === 0 || this.strings.has(id);
+  }
+
   /** Line number of a location "<hash>:<line>"; 0 for none. */
   line(location: number): number {
     let line = this.lineCache.get(location);

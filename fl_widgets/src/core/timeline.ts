@@ -1,9 +1,13 @@
-/** The timeline tab: canvas, mouse, keys and touch, and the details card beside it. */
+/** The timeline tab: canvas, mouse, keys and touch, the details card beside it and the field that finds. */
 import { detailsCard } from './card';
-import { Channel, channelOf, endOf } from './channels';
+import { endOf } from './channels';
 import { Disposer, el, fill } from './dom';
-import { AXIS_TOP, GUTTER, OVERVIEW_HEIGHT, OVERVIEW_TOP, RIGHT_PAD, layoutTimeline, type Row, type TimelineLayout } from './layout';
+import { FindField } from './find_field';
+import { Hit, type Zone } from './hit';
+import { layoutTimeline } from './layout';
 import { Kind } from './kinds';
+import { acrossLanes, consumer, inLane, producer } from './navigate';
+import { Ruler } from './ruler';
 import type { ProfileStore } from './store';
 import type { Palette } from './theme';
 import { TimelinePainter, type TimelineState } from './timeline_paint';
@@ -12,19 +16,19 @@ import { Viewport } from './viewport';
 const CARD_BELOW = 1000; // px: under this width the card goes under the timeline
 const DRAG_START = 4; // px
 
-type Zone = 'overview' | 'axis' | 'lanes';
-
 export class TimelineView {
   readonly node = el('div.two');
   private readonly stage = el('div.stage', {
     tabindex: 0,
     role: 'application',
-    'aria-label': 'Timeline of device work by lane. W and S zoom, A and D pan, arrows select, F zooms to the selection, 0 shows all.',
+    'aria-label':
+      'Timeline of device work by lane. W and S zoom, A and D pan, arrows select, F zooms to the selection, 0 shows all, M measures, slash finds.',
     'data-lm-suppress-shortcuts': 'true'
   });
   private readonly canvas = el('canvas');
   private readonly tip = el('div.tip', { hidden: true });
   private readonly live = el('div.live', { 'aria-live': 'polite' });
+  readonly find: FindField;
   private readonly side = el('div.side');
   private readonly disposer = new Disposer();
   private readonly painter: TimelinePainter;
@@ -36,11 +40,12 @@ export class TimelineView {
     selected: null,
     sameName: null,
     line: null,
+    found: null,
     measure: null
   };
-  private layout: TimelineLayout = { rows: [], height: 200 };
+  private readonly hit: Hit;
+  private readonly ruler = new Ruler();
   private layoutRevision = -1;
-  private width = 880;
   private framed = false;
   private pointerTime = 0;
   private drag: { x: number; zone: Zone; a: number; moved: boolean } | null = null;
@@ -54,6 +59,16 @@ export class TimelineView {
     private readonly followChanged: () => void
   ) {
     this.painter = new TimelinePainter(store, palette);
+    this.hit = new Hit(store, this.viewport);
+    this.find = new FindField(store, {
+      search: found => {
+        this.state.found = found;
+        this.repaint();
+      },
+      goTo: id => this.goTo(id),
+      selected: () => this.state.selected,
+      leave: () => this.stage.focus({ preventScroll: true })
+    });
     this.stage.append(this.canvas, this.tip, this.live);
     this.node.append(this.stage, this.side);
     this.side.hidden = true;
@@ -103,24 +118,24 @@ export class TimelineView {
   }
 
   paint(): void {
-    const width = Math.floor(this.stage.clientWidth || this.width);
-    this.width = width;
+    const width = Math.floor(this.stage.clientWidth || this.hit.width);
+    this.hit.width = width;
     this.node.classList.toggle('rfl-wide', this.side.hidden || this.node.clientWidth < CARD_BELOW);
     this.placeWindow();
     if (this.layoutRevision !== this.store.revision) {
-      this.layout = layoutTimeline(this.store);
+      this.hit.layout = layoutTimeline(this.store);
       this.layoutRevision = this.store.revision;
     }
     const ratio = window.devicePixelRatio || 1;
-    const pixels: [number, number] = [Math.round(width * ratio), Math.round(this.layout.height * ratio)];
+    const pixels: [number, number] = [Math.round(width * ratio), Math.round(this.hit.layout.height * ratio)];
     if (this.canvas.width !== pixels[0] || this.canvas.height !== pixels[1]) {
       [this.canvas.width, this.canvas.height] = pixels;
-      this.canvas.style.height = `${this.layout.height}px`;
+      this.canvas.style.height = `${this.hit.layout.height}px`;
     }
     const ctx = this.canvas.getContext('2d', { alpha: false });
     if (ctx) {
       ctx.setTransform(ratio, 0, 0, ratio, 0, 0);
-      this.painter.paint(ctx, width, this.layout, this.state);
+      this.painter.paint(ctx, width, this.hit.layout, this.state);
     }
   }
 
@@ -145,6 +160,7 @@ export class TimelineView {
     this.state.a = view.a;
     this.state.b = view.b;
     this.state.following = view.following;
+    this.state.measure = this.ruler.span;
   }
 
   /** The first window of a finished cell: around its longest fallback, or all of a short cell. */
@@ -199,17 +215,19 @@ export class TimelineView {
     this.repaint();
   }
 
-  /** Selects the record that made the buffer; false where it is not here. */
+  /** Selects the record that made the buffer, or says that it is not here. */
   private selectProducer(buffer: number): void {
-    const c = this.store.columns;
-    for (let i = c.length - 1; i >= 0; i--) {
-      if (c.kind[i] === Kind.kernel && c.buffer[i] === buffer) {
-        this.select(c.base + i);
-        this.reveal(i);
-        return;
-      }
+    const id = producer(this.store, buffer);
+    if (id === undefined) {
+      this.live.textContent = 'what made this buffer is not in the view';
+    } else {
+      this.goTo(id);
     }
-    this.live.textContent = 'what made this buffer is not in the view';
+  }
+
+  private goTo(id: number): void {
+    this.select(id);
+    this.reveal(id - this.store.columns.base);
   }
 
   private reveal(index: number): void {
@@ -255,45 +273,6 @@ export class TimelineView {
     this.changed();
   }
 
-  private timeAt(x: number): number {
-    const inner = this.width - GUTTER - RIGHT_PAD;
-    return this.viewport.a + ((x - GUTTER) / inner) * this.viewport.span;
-  }
-
-  private overviewTime(x: number): number {
-    return ((x - GUTTER) / (this.width - GUTTER - RIGHT_PAD)) * this.store.end;
-  }
-
-  private zoneAt(y: number): Zone {
-    return y < OVERVIEW_TOP + OVERVIEW_HEIGHT + 3 ? 'overview' : y < AXIS_TOP + 18 ? 'axis' : 'lanes';
-  }
-
-  private rowAt(y: number): Row | undefined {
-    return this.layout.rows.find(r => y >= r.top - 2 && y <= r.top + r.height + 2);
-  }
-
-  /** Id of the record drawn at a point; among records under a pixel the longest. */
-  private recordAt(x: number, y: number): number | null {
-    const row = this.rowAt(y);
-    if (!row || x < GUTTER) {
-      return null;
-    }
-    const c = this.store.columns;
-    const perPixel = this.viewport.span / (this.width - GUTTER - RIGHT_PAD);
-    const t = this.timeAt(x);
-    let best: number | null = null;
-    let bestTime = -1;
-    for (const lane of row.lanes) {
-      lane.forEach(t - perPixel, t + perPixel, i => {
-        const ticks = channelOf(c, i) === Channel.view ? -0.5 : endOf(c, i, this.store.now) - c.begin[i];
-        if (ticks > bestTime) {
-          [best, bestTime] = [c.base + i, ticks];
-        }
-      });
-    }
-    return best;
-  }
-
   private bind(): void {
     const on = this.disposer.listen.bind(this.disposer, this.stage) as <K extends keyof HTMLElementEventMap>(
       type: K,
@@ -321,7 +300,7 @@ export class TimelineView {
     if (e.shiftKey) {
       this.panBy((amount * this.viewport.span) / 900);
     } else {
-      this.viewport.zoom(Math.exp(Math.max(-60, Math.min(60, amount)) * 0.004), this.timeAt(this.offset(e)[0]), this.store.end);
+      this.viewport.zoom(Math.exp(Math.max(-60, Math.min(60, amount)) * 0.004), this.hit.timeAt(this.offset(e)[0]), this.store.end);
       this.changed();
     }
   }
@@ -342,10 +321,15 @@ export class TimelineView {
       this.pinch = this.fingerSpan();
     }
     this.stage.setPointerCapture(e.pointerId);
-    this.drag = { x, zone: this.zoneAt(y), a: this.viewport.a, moved: false };
-    this.state.measure = null;
+    this.drag = {
+      x,
+      zone: this.hit.zoneAt(y),
+      a: this.viewport.a,
+      moved: false
+    };
+    this.ruler.clear();
     if (this.drag.zone === 'overview') {
-      const t = this.overviewTime(x);
+      const t = this.hit.overviewTime(x);
       if (t < this.viewport.a || t > this.viewport.b) {
         this.viewport.show(t - this.viewport.span / 2, t + this.viewport.span / 2, this.store.end);
         this.drag.a = this.viewport.a;
@@ -356,7 +340,7 @@ export class TimelineView {
 
   private onPointerMove(e: PointerEvent): void {
     const [x, y] = this.offset(e);
-    this.pointerTime = this.timeAt(x);
+    this.pointerTime = this.hit.timeAt(x);
     if (this.touches.size === 2) {
       this.onPinch(e.pointerId, x);
       return;
@@ -370,13 +354,12 @@ export class TimelineView {
       return;
     }
     this.tip.hidden = true;
-    const inner = this.width - GUTTER - RIGHT_PAD;
     if (this.drag.zone === 'axis') {
-      this.state.measure = [this.timeAt(this.drag.x), this.timeAt(x)];
+      this.ruler.span = [this.hit.timeAt(this.drag.x), this.hit.timeAt(x)];
       this.repaint();
     } else {
       const whole = this.drag.zone === 'overview' ? this.store.end : -this.viewport.span;
-      const a = this.drag.a + ((x - this.drag.x) / inner) * whole;
+      const a = this.drag.a + ((x - this.drag.x) / this.hit.inner) * whole;
       this.viewport.show(a, a + this.viewport.span, this.store.end);
       this.changed();
     }
@@ -391,7 +374,7 @@ export class TimelineView {
     this.touches.set(pointer, x);
     const span = this.fingerSpan();
     const xs = [...this.touches.values()];
-    this.viewport.zoom(this.pinch / span, this.timeAt((xs[0] + xs[1]) / 2), this.store.end);
+    this.viewport.zoom(this.pinch / span, this.hit.timeAt((xs[0] + xs[1]) / 2), this.store.end);
     this.pinch = span;
     this.changed();
   }
@@ -408,7 +391,7 @@ export class TimelineView {
       return;
     }
     const [x, y] = this.offset(e);
-    const id = this.recordAt(x, y);
+    const id = this.hit.recordAt(x, y);
     const c = this.store.columns;
     if (e.altKey && id !== null) {
       this.state.sameName = c.name[id - c.base];
@@ -420,7 +403,7 @@ export class TimelineView {
 
   private onDoubleClick(e: MouseEvent): void {
     const [x, y] = this.offset(e);
-    if (this.zoneAt(y) === 'lanes' && this.recordAt(x, y) !== null) {
+    if (this.hit.zoneAt(y) === 'lanes' && this.hit.recordAt(x, y) !== null) {
       this.zoomToSelection();
     } else {
       this.zoomAll();
@@ -428,11 +411,11 @@ export class TimelineView {
   }
 
   private showTip(x: number, y: number): void {
-    const id = this.zoneAt(y) === 'lanes' ? this.recordAt(x, y) : null;
+    const id = this.hit.zoneAt(y) === 'lanes' ? this.hit.recordAt(x, y) : null;
     this.tip.hidden = id === null;
     if (id !== null) {
       this.tip.textContent = this.painter.describe(id - this.store.columns.base);
-      const left = Math.min(x + 12, this.width - this.tip.offsetWidth - 4);
+      const left = Math.min(x + 12, this.hit.width - this.tip.offsetWidth - 4);
       this.tip.style.left = `${Math.max(0, left)}px`;
       this.tip.style.top = `${y + 16}px`;
     }
@@ -454,11 +437,13 @@ export class TimelineView {
       pagedown: () => this.panBy(step),
       f: () => this.zoomToSelection(),
       '0': () => this.zoomAll(),
-      arrowleft: () => this.step(-1),
-      arrowright: () => this.step(1),
+      arrowleft: () => (this.ruler.moving ? this.measureBy(-1, e.shiftKey) : this.step(-1)),
+      arrowright: () => (this.ruler.moving ? this.measureBy(1, e.shiftKey) : this.step(1)),
       arrowup: () => this.changeLane(-1),
       arrowdown: () => this.changeLane(1),
-      enter: () => this.step(0),
+      enter: () => this.keepMeasure() || this.step(0),
+      m: () => this.beginMeasure(),
+      '/': () => this.find.focus(),
       '[': () => this.toProducer(),
       ']': () => this.toConsumer()
     };
@@ -475,10 +460,35 @@ export class TimelineView {
   /** Clears what is selected; false where nothing was, so that a second Escape leaves the output. */
   private clear(): boolean {
     const s = this.state;
-    const had = s.selected !== null || s.sameName !== null || s.measure !== null || s.line !== null;
-    s.sameName = s.measure = s.line = null;
+    const had = s.selected !== null || s.sameName !== null || this.ruler.span !== null || s.line !== null;
+    s.sameName = s.line = null;
+    this.ruler.clear();
+    const found = this.find.clear();
     this.select(null);
-    return had;
+    return had || found;
+  }
+
+  /** M: measures the selection, or from the middle of the view. */
+  private beginMeasure(): void {
+    const c = this.store.columns;
+    const id = this.state.selected;
+    const middle = (this.viewport.a + this.viewport.b) / 2;
+    const selected = id !== null && c.has(id) ? id - c.base : -1;
+    const [from, to] = selected < 0 ? [middle, middle] : [c.begin[selected], endOf(c, selected, this.store.now)];
+    this.live.textContent = this.ruler.begin(from, to);
+    this.repaint();
+  }
+
+  private measureBy(by: number, fine: boolean): void {
+    this.live.textContent = this.ruler.move(by, this.viewport.span, this.store.end, fine);
+    this.repaint();
+  }
+
+  /** Enter: the span stays and the arrows select again. False where nothing is being measured. */
+  private keepMeasure(): boolean {
+    const was = this.ruler.moving;
+    this.ruler.moving = false;
+    return was;
   }
 
   private toggleSame(): void {
@@ -490,34 +500,23 @@ export class TimelineView {
 
   /** Selects the next (1) or previous (-1) record of the lane; the first in view where none is selected. */
   private step(by: number): void {
-    const c = this.store.columns;
     const id = this.state.selected;
-    if (id === null || !c.has(id)) {
+    if (id === null || !this.store.columns.has(id)) {
       this.changeLane(1);
       return;
     }
-    const lane = this.store.lanes.get(this.store.laneKey(id - c.base));
-    const next = lane?.neighbour(id, by);
+    const next = inLane(this.store, id, by);
     if (next !== undefined) {
-      this.select(next);
-      this.reveal(next - c.base);
+      this.goTo(next);
     }
   }
 
   /** Selects in the next lane down (1) or up (-1) what runs nearest to the selection. */
   private changeLane(by: number): void {
-    const c = this.store.columns;
-    const rows = this.layout.rows.filter(r => r.lanes.some(l => l.length > 0));
-    const id = this.state.selected;
-    const index = id !== null && c.has(id) ? id - c.base : -1;
-    const key = index < 0 ? '' : this.store.laneKey(index);
-    const at = rows.findIndex(r => r.lanes.some(l => l.key === key));
-    const row = rows[Math.max(0, Math.min(rows.length - 1, at + by))];
-    const t = index < 0 ? (this.viewport.a + this.viewport.b) / 2 : c.begin[index];
-    const found = row?.lanes.find(l => l.length > 0)?.nearest(t);
+    const middle = (this.viewport.a + this.viewport.b) / 2;
+    const found = acrossLanes(this.store, this.hit.layout.rows, this.state.selected, by, middle);
     if (found !== undefined) {
-      this.select(found);
-      this.reveal(found - c.base);
+      this.goTo(found);
     }
   }
 
@@ -530,15 +529,10 @@ export class TimelineView {
   }
 
   private toConsumer(): void {
-    const c = this.store.columns;
     const id = this.state.selected;
-    const buffer = id !== null && c.has(id) ? c.buffer[id - c.base] : 0;
-    for (let i = id === null ? c.length : id - c.base + 1; buffer !== 0 && i < c.length; i++) {
-      if (c.kind[i] === Kind.kernel && c.parent[i] === buffer) {
-        this.select(c.base + i);
-        this.reveal(i);
-        return;
-      }
+    const found = id !== null && this.store.columns.has(id) ? consumer(this.store, id) : undefined;
+    if (found !== undefined) {
+      this.goTo(found);
     }
   }
 }

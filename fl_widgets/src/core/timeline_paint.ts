@@ -5,6 +5,7 @@ import { TIER_LETTERS, TIER_NAMES, shortName } from './kinds';
 import { AXIS_TOP, GUTTER, OVERVIEW_HEIGHT, OVERVIEW_TOP, RIGHT_PAD, type Row, type TimelineLayout } from './layout';
 import { layoutBars, type TimeScale } from './lod';
 import { CHANNELS } from './overview_bins';
+import type { Search } from './search';
 import type { Gap, ProfileStore } from './store';
 import type { Palette } from './theme';
 
@@ -15,6 +16,7 @@ export interface TimelineState {
   selected: number | null; // record id
   sameName: number | null; // string id of an op whose calls stand out
   line: number | null; // cell line that stands out
+  found: Search | null; // what a search found stands out
   measure: [number, number] | null;
 }
 
@@ -208,7 +210,7 @@ export class TimelinePainter {
           ctx.fillStyle = tierPlain[1];
           ctx.fillRect(x, row.top, 1, row.height);
         } else {
-          ctx.globalAlpha = state.sameName === null && state.line === null ? 1 : 0.35;
+          ctx.globalAlpha = state.sameName === null && state.line === null && state.found === null ? 1 : 0.35;
           ctx.fillStyle = fills[channel];
           ctx.fillRect(x, row.top, 1, row.height);
           ctx.globalAlpha = 1;
@@ -225,9 +227,12 @@ export class TimelinePainter {
     this.paintSelection(row, lane.key, state);
   }
 
-  /** False for a bar that a highlight of another op or line puts back. */
+  /** False for a bar that a search, or a highlight of another op or line, puts back. */
   private stands(index: number, state: TimelineState): boolean {
     const { columns } = this.store;
+    if (state.found !== null) {
+      return state.found.has(index);
+    }
     if (state.sameName !== null) {
       return columns.name[index] === state.sameName;
     }
