@@ -213,7 +213,7 @@ def use_keys(page, seen: Journey, profile) -> None:
     page.keyboard.press("Enter")
     seen.found.append(found.inner_text())
     page.screenshot(path=OUTPUT / "found.png")
-    seen.found_card = profile.locator(".rfl-side h4").inner_text()
+    seen.found_card = profile.locator(".rfl-side").inner_text()
     page.keyboard.press("Escape")
     seen.found.append(found.inner_text())
     page.keyboard.press("m")
@@ -305,7 +305,7 @@ def test_the_keyboard_finds_and_measures(journey):
     every, gone_to, after_escape = journey.found
     assert re.match(r"[1-9]", every), "no convolution was found in a cell that trains one"
     assert re.fullmatch(rf"[\d\u2009]+ of {every}", gone_to)
-    assert "conv" in journey.found_card
+    assert "conv" in journey.found_card, "neither the op nor a tensor of it bears the name"
     assert after_escape == ""
     assert re.fullmatch(r"[\d.]+ (ns|µs|ms|s)", journey.measured)
     assert journey.view_kept
