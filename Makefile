@@ -33,7 +33,7 @@ say = @echo "==> $(1)"
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
 .DEFAULT_GOAL := help
-.PHONY: help host build lab demo test test-all test-cpp test-sanitizers test-frontend test-wheel lint format bench wheel clean distclean FORCE
+.PHONY: help host build lab demo test test-all test-cpp test-sanitizers test-frontend test-wheel lint format docs bench wheel clean distclean FORCE
 
 help:
 	@echo "make lab       set up .venv and open notebooks/quickstart.ipynb in JupyterLab (ARGS=\"--no-browser --port 8899\")"
@@ -42,6 +42,7 @@ help:
 	@echo "make test-all  the same and the slow ones (the wheels in a clean environment)"
 	@echo "make test-sanitizers  the C++ tests under AddressSanitizer and ThreadSanitizer"
 	@echo "make lint      ruff, clang-format, eslint; make format mends what they can"
+	@echo "make docs      the C++ API reference, build/docs/api/index.html (needs doxygen)"
 	@echo "make bench     speed against torch on the CPU, as ratios (ARGS=... go to bench/run.py)"
 	@echo "make wheel     dist/*.whl of torch-fl-core and torch-fl"
 	@echo "make build     set up .venv only; TORCH='torch==2.13.0', TORCH_INDEX=, PYTHON=python3 can be set"
@@ -116,6 +117,11 @@ demo: build
 
 bench: build
 	@$(BIN)/python bench/run.py $(ARGS)
+
+docs:
+	$(call say,writing the C++ API reference)
+	@sh tools/api_reference.sh build/docs
+	$(call say,build/docs/api/index.html is ready)
 
 # ---- Checks -----------------------------------------------------------------------------------------
 

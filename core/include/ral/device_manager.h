@@ -22,6 +22,7 @@ constexpr int kMaxDevices = 16;
 enum class PluginStatus { Loaded, Ready, MissingDeps, Refused };
 RAL_API const char* plugin_status_name(PluginStatus status) noexcept;  // "LOADED", "READY", "MISSING_DEPS", "REFUSED"
 
+// What became of a plugin that was found.
 struct PluginReport {
   std::string name;     // vendor folder
   std::string version;  // "" when it could not be asked
@@ -32,20 +33,24 @@ struct PluginReport {
   int device_count = 0;
 };
 
+// One device of one plugin, with its pool and streams. Devices live until the process ends; any thread may use them.
 class RAL_API Device {
  public:
-  int index() const noexcept { return index_; }
-  int plugin_index() const noexcept { return plugin_index_; }  // the plugin's own number
-  const ral_plugin& plugin() const noexcept { return *plugin_; }
-  const ral_device_info& info() const noexcept { return info_; }
-  const std::string& mark() const noexcept { return mark_; }  // two letters of the driver's vendor: "Po", "In"
+  int index() const noexcept { return index_; }                   // its number in ral:<index>
+  int plugin_index() const noexcept { return plugin_index_; }     // the plugin's own number
+  const ral_plugin& plugin() const noexcept { return *plugin_; }  // tables of the plugin that drives it
+  const ral_device_info& info() const noexcept { return info_; }  // as the plugin described it at load
+  const std::string& mark() const noexcept { return mark_; }      // two letters of the driver's vendor: "Po", "In"
+  // May host code read and write its memory in place?
   bool host_visible() const noexcept { return info_.flags & RAL_DEVICE_HOST_VISIBLE; }
+  // Is it a driver that runs on the host's own cores?
   bool is_cpu() const noexcept { return info_.kind == RAL_DEVICE_CPU; }
+  // Did its plugin say that it is gone? Its later work fails with DEVICE_LOST.
   bool lost() const noexcept { return lost_.load(std::memory_order_relaxed); }
   bool used() const noexcept { return used_.load(std::memory_order_relaxed); }  // LOADED rather than READY
 
-  MemoryPool& pool() noexcept { return *pool_; }
-  Stream& default_stream() noexcept { return *default_stream_; }
+  MemoryPool& pool() noexcept { return *pool_; }                  // its caching allocator
+  Stream& default_stream() noexcept { return *default_stream_; }  // stream 0
   // A new stream; lower priority numbers run sooner. Never destroyed before the process ends; ids count from 1.
   Stream& new_stream(int priority);
   // The stream with this id (0 is the default stream). Throws INVALID_ARGUMENT for an unknown id.
@@ -80,9 +85,10 @@ class RAL_API Device {
   Streams* streams_ = nullptr;
 };
 
+// Every plugin and device of the process.
 class RAL_API DeviceManager {
  public:
-  static DeviceManager& get();
+  static DeviceManager& get();  // the one of this process
 
   int count();                             // live devices; discovers at first call
   int slots() const noexcept;              // indices given so far, lost devices included; does not discover
@@ -99,7 +105,7 @@ class RAL_API DeviceManager {
   std::string status_json();
   // Child of a fork: every later use raises an error that says so.
   void mark_forked() noexcept;
-  bool forked() const noexcept;
+  bool forked() const noexcept;  // has mark_forked been called?
 };
 
 }  // namespace ral

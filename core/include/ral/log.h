@@ -8,6 +8,7 @@
 
 namespace ral {
 
+// Shows or hands on one line, where `level` is high enough.
 RAL_API void log(ral_log_level level, const std::string& text) noexcept;
 // Called instead of writing to stderr, from any thread and possibly with locks of the RAL held; nullptr restores
 // stderr. It must not throw, call the RAL or wait for Python's GIL: put the text into a queue.

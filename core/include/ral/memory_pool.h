@@ -39,18 +39,21 @@ struct Block {
   std::atomic<void*> slot{nullptr};
 };
 
+// A place in device memory, as plugins take it.
 struct MemoryPlace {
   ral_handle handle = nullptr;
   uint64_t offset = 0;
 };
 
-struct MemoryStats {  // bytes and counts
+// A pool's bytes and counts, since its first allocation or the last reset_peak or reset_accumulated.
+struct MemoryStats {
   uint64_t allocated = 0, allocated_peak = 0, reserved = 0, reserved_peak = 0;
   uint64_t active_blocks = 0, segments = 0;
   uint64_t allocations = 0, frees = 0, cache_hits = 0, device_mallocs = 0, retries = 0, out_of_memory = 0;
   uint64_t live_views = 0;
 };
 
+// A block as snapshot() saw it; sizes in bytes.
 struct BlockInfo {
   const void* address;
   uint64_t size, capacity, id;
@@ -58,14 +61,17 @@ struct BlockInfo {
   bool in_use;
   uint32_t op, location;  // as in Block
 };
+// A segment as snapshot() saw it, with its blocks.
 struct SegmentInfo {
   const void* address;
   uint64_t size;
   std::vector<BlockInfo> blocks;
 };
 
+// The caching allocator of one device. Any thread may use it.
 class RAL_API MemoryPool {
  public:
+  // Made with its device.
   explicit MemoryPool(Device& device);
   ~MemoryPool();
 
@@ -78,12 +84,12 @@ class RAL_API MemoryPool {
   // Returns unused segments to the device.
   void empty_cache();
 
-  MemoryStats stats() const;
-  void reset_peak() noexcept;
-  void reset_accumulated() noexcept;
-  std::vector<SegmentInfo> snapshot() const;
-  uint64_t free_memory() const;        // bytes the device could still give (best knowledge)
-  void set_fraction(double fraction);  // share of the device's memory that may be reserved
+  MemoryStats stats() const;                  // as of now
+  void reset_peak() noexcept;                 // the peaks begin again at what is allocated and reserved now
+  void reset_accumulated() noexcept;          // counts of things that happened begin again at 0
+  std::vector<SegmentInfo> snapshot() const;  // every segment and what was carved from it
+  uint64_t free_memory() const;               // bytes the device could still give (best knowledge)
+  void set_fraction(double fraction);         // share of the device's memory that may be reserved
 
   // The block in use or cached that holds `address` (any byte of it), of any device; nullptr if none. Lock-free, ~10 ns.
   static Block* find(const void* address) noexcept;
@@ -93,6 +99,7 @@ class RAL_API MemoryPool {
 
   // A BufferView for the trace: returns its id; emits VIEW (parent is the block's id). Counts it as live until end_view.
   static uint64_t begin_view(Block& block, uint64_t byte_offset, uint64_t bytes);
+  // The view is gone; emits FREE with its id.
   static void end_view(Block* block, uint64_t id, uint64_t bytes) noexcept;
 
   // Device work `sequence` of `stream` uses the block.
@@ -103,6 +110,7 @@ class RAL_API MemoryPool {
   // Throws the error that poisoned the stream waited for.
   static int64_t wait_idle(Block& block, const char* why);
 
+  // What frees the content of Block::slot, for all pools.
   static void set_slot_deleter(void (*deleter)(void*)) noexcept;
   // Emits ALLOC records with RAL_TRACE_SNAPSHOT for every live block of every device.
   static void trace_snapshot();

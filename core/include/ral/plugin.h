@@ -28,13 +28,14 @@
 extern "C" {
 #endif
 
-#define RAL_ABI_MAJOR 0
-#define RAL_ABI_MINOR 9
+#define RAL_ABI_MAJOR 0 /* another one: not compatible */
+#define RAL_ABI_MINOR 9 /* grows with each addition */
 /* Compared at load: the major parts must be equal; a plugin with a newer minor part still loads and
  * both sides use what both know. */
 #define RAL_ABI_VERSION ((RAL_ABI_MAJOR << 16) | RAL_ABI_MINOR)
 
 #if defined(__GNUC__)
+/* On the functions that a plugin exports. */
 #define RAL_PLUGIN_EXPORT __attribute__((visibility("default")))
 #else
 #define RAL_PLUGIN_EXPORT
@@ -42,7 +43,9 @@ extern "C" {
 
 /* ---- Status ------------------------------------------------------------------------------------ */
 
+/* What a call came to: 0, or one of the errors below. */
 typedef int32_t ral_status;
+/* Values of ral_status. */
 enum {
   RAL_SUCCESS = 0,
   RAL_ERROR_UNSUPPORTED = 1,        /* this combination cannot run here: the RAL tries the next tier   */
@@ -60,7 +63,10 @@ enum {
 
 /* ---- Data types -------------------------------------------------------------------------------- */
 
+/* The type of a tensor's elements. */
 typedef int32_t ral_dtype;
+/* Values of ral_dtype. Names used in manifests, in the same order: bool uint8 int8 int16 int32 int64
+ * float16 bfloat16 float32 float64 complex64 complex128 uint16 uint32 uint64. */
 enum {
   RAL_BOOL = 0, /* one byte, 0 or 1 */
   RAL_UINT8 = 1,
@@ -79,12 +85,12 @@ enum {
   RAL_UINT64 = 14,
   RAL_DTYPE_COUNT = 15
 };
-/* Names used in manifests, in the same order: bool uint8 int8 int16 int32 int64 float16 bfloat16
- * float32 float64 complex64 complex128 uint16 uint32 uint64. */
 
 /* ---- Devices ----------------------------------------------------------------------------------- */
 
+/* What a device is. */
 typedef int32_t ral_device_kind;
+/* Values of ral_device_kind. */
 enum {
   RAL_DEVICE_CPU = 0, /* a driver that runs on the host's own cores */
   RAL_DEVICE_GPU = 1,
@@ -93,6 +99,7 @@ enum {
 };
 
 /* Bits of ral_device_info.flags. */
+
 #define RAL_DEVICE_HOST_VISIBLE \
   0x1u                       /* malloc returns memory that host code may read and write in
                                         place while no work of the device uses it, coherently */
@@ -100,6 +107,7 @@ enum {
 #define RAL_DEVICE_BF16 0x4u /* bfloat16 arithmetic in kernels */
 #define RAL_DEVICE_FP64 0x8u /* float64 arithmetic in kernels  */
 
+/* What a plugin says of one of its devices. */
 typedef struct ral_device_info {
   uint32_t struct_size;
   ral_device_kind kind;
@@ -123,6 +131,7 @@ typedef struct ral_device_info {
  * {handle, byte_offset}. On host-visible devices the handle may well be the address itself. */
 typedef void* ral_handle;
 
+/* What malloc and import_host give. */
 typedef struct ral_memory {
   ral_handle handle;
   void* host_address; /* where host code sees the same bytes; NULL where the device is not host-visible */
@@ -137,18 +146,20 @@ typedef struct ral_event_s* ral_event;
 
 /* ---- Values: how an operator's arguments reach a kernel ---------------------------------------- */
 
-/* DLTensor's layout (dlpack.h, v0.8 and later), declared here so that no other file is needed.
- * `data` is the ral_handle of the allocation and `byte_offset` the place of element [0, 0, ...].
- * `strides` counts elements and is never NULL; a stride may be 0 (broadcast) and is never negative. */
+/* DLDevice: where a tensor is. */
 typedef struct ral_dl_device {
   int32_t device_type; /* always 12 (kDLExtDev) */
   int32_t device_id;   /* the plugin's own index, 0 .. device_count - 1 */
 } ral_dl_device;
+/* DLDataType: the type of an element. */
 typedef struct ral_dl_type {
   uint8_t code; /* 0 int, 1 uint, 2 float, 4 bfloat, 5 complex, 6 bool */
   uint8_t bits;
   uint16_t lanes; /* always 1 */
 } ral_dl_type;
+/* DLTensor's layout (dlpack.h, v0.8 and later), declared here so that no other file is needed.
+ * `data` is the ral_handle of the allocation and `byte_offset` the place of element [0, 0, ...].
+ * `strides` counts elements and is never NULL; a stride may be 0 (broadcast) and is never negative. */
 typedef struct ral_tensor {
   void* data;
   ral_dl_device device;
@@ -159,7 +170,9 @@ typedef struct ral_tensor {
   uint64_t byte_offset;
 } ral_tensor;
 
+/* Which kind of argument a ral_value holds. */
 typedef int32_t ral_value_tag;
+/* Values of ral_value_tag. */
 enum {
   RAL_VALUE_NONE = 0, /* an optional argument that was not given */
   RAL_VALUE_TENSOR = 1,
@@ -177,7 +190,7 @@ enum {
   RAL_VALUE_HOST_SCALAR = 13 /* a 0-dim tensor that lives on the host, given as its value in `complex` */
 };
 
-/* Values read only; all pointers are valid during the call only. */
+/* An argument or output of an operator. Values are read only; all pointers are valid during the call only. */
 typedef struct ral_value {
   ral_value_tag tag;
   ral_dtype dtype; /* of a TENSOR, DTYPE or HOST_SCALAR; else -1 */
@@ -215,12 +228,13 @@ typedef struct ral_value {
 
 /* ---- The plugin's tables ----------------------------------------------------------------------- */
 
-/* Mandatory. */
+/* Mandatory: which devices there are. */
 typedef struct ral_device_table {
   uint32_t struct_size;
   /* Number of devices; indices 0 .. count-1 keep their meaning for the life of the process. Called
    * once at load and again after a device-arrived notice. Opening drivers is allowed here. */
   ral_status (*count)(int32_t* out);
+  /* Describes a device. */
   ral_status (*info)(int32_t device, ral_device_info* out); /* out->struct_size is set by the caller */
   /* Optional: bytes free now. */
   ral_status (*free_memory)(int32_t device, uint64_t* bytes);
@@ -231,50 +245,56 @@ typedef struct ral_device_table {
 /* Mandatory: malloc and free. They may be slow: the RAL caches. `bytes` is never 0. */
 typedef struct ral_memory_table {
   uint32_t struct_size;
+  /* OUT_OF_MEMORY where there is none; the RAL then frees what it caches and asks again. */
   ral_status (*malloc)(int32_t device, uint64_t bytes, ral_memory* out);
   /* Called once no work uses the memory any more. */
   ral_status (*free)(int32_t device, ral_handle handle);
-  /* Optional copies. With a stream they are ordered in it and, where `done` is not NULL, return an
+  /* Optional copies, from host memory. With a stream they are ordered in it and, where `done` is not NULL, return an
    * event; host memory stays valid until the event. When absent and the device is host-visible the
    * RAL uses memcpy; when absent otherwise the plugin is refused. */
   ral_status (*copy_from_host)(int32_t device, ral_stream stream, ral_handle dst, uint64_t dst_offset, const void* src,
                                uint64_t bytes, ral_event* done);
+  /* The same, to host memory. */
   ral_status (*copy_to_host)(int32_t device, ral_stream stream, void* dst, ral_handle src, uint64_t src_offset,
                              uint64_t bytes, ral_event* done);
+  /* The same, within the device. */
   ral_status (*copy_on_device)(int32_t device, ral_stream stream, ral_handle dst, uint64_t dst_offset, ral_handle src,
                                uint64_t src_offset, uint64_t bytes, ral_event* done);
   /* Optional: make existing host memory (page aligned, owned by the RAL until release_import) a
    * device allocation without a copy. */
   ral_status (*import_host)(int32_t device, void* address, uint64_t bytes, ral_memory* out);
+  /* Ends an import; called once no work uses the memory any more. Present where import_host is. */
   ral_status (*release_import)(int32_t device, ral_handle handle);
 } ral_memory_table;
 
-/* Optional. Absent: the device has one stream and every call is complete when it returns. */
+/* Optional: queues. Absent: the device has one stream and every call is complete when it returns. */
 typedef struct ral_stream_table {
   uint32_t struct_size;
   ral_status (*create)(int32_t device, int32_t priority, ral_stream* out); /* lower number: sooner; 0: normal */
   ral_status (*destroy)(int32_t device, ral_stream stream);                /* waits for its work */
-  ral_status (*synchronize)(int32_t device, ral_stream stream);
+  ral_status (*synchronize)(int32_t device, ral_stream stream);            /* returns when its work is done */
   /* Later work of `stream` waits for `event`, which may belong to another stream of this plugin. */
   ral_status (*wait_event)(int32_t device, ral_stream stream, ral_event event);
   /* Submit what is queued, without waiting. Optional. */
   ral_status (*flush)(int32_t device, ral_stream stream);
 } ral_stream_table;
 
-/* Optional; needs ral_stream_table. */
+/* Optional: points in a queue; needs ral_stream_table. */
 typedef struct ral_event_table {
   uint32_t struct_size;
   ral_status (*record)(int32_t device, ral_stream stream, ral_event* out); /* a new event after all earlier work */
   ral_status (*query)(int32_t device, ral_event event);                    /* SUCCESS, NOT_READY or the work's error */
-  ral_status (*synchronize)(int32_t device, ral_event event);
+  ral_status (*synchronize)(int32_t device, ral_event event);              /* returns when it is complete */
   /* After completion: when the work was queued, began and ended, in nanoseconds of CLOCK_MONOTONIC
    * (the plugin maps its device's clock). UNSUPPORTED where the driver has no such times. */
   ral_status (*times)(int32_t device, ral_event event, int64_t* queued, int64_t* start, int64_t* end);
+  /* Called once for each event, finished or not; the event is not used again. */
   ral_status (*release)(int32_t device, ral_event event);
   /* Bound, in nanoseconds, on the error of the mapping used by times(). Optional. */
   ral_status (*clock_uncertainty)(int32_t device, int64_t* ns);
 } ral_event_table;
 
+/* A kernel of the plugin's, found by name. */
 typedef struct ral_kernel_s* ral_kernel;
 
 /* Optional: the kernels that kernel_manifest.json names.
@@ -304,9 +324,12 @@ typedef struct ral_kernel_table {
                        const ral_value* outs, uint32_t out_count, const ral_tensor* workspace, ral_event* done);
 } ral_kernel_table;
 
+/* Compiled source. */
 typedef struct ral_module_s* ral_module;
 
+/* Which kind of argument a ral_arg holds. */
 typedef int32_t ral_arg_kind;
+/* Values of ral_arg_kind. */
 enum { RAL_ARG_BUFFER = 0, RAL_ARG_INT32 = 1, RAL_ARG_INT64 = 2, RAL_ARG_FLOAT32 = 3, RAL_ARG_FLOAT64 = 4 };
 
 /* One argument of a compiled kernel, in the order of its source. A BUFFER is two parameters of the
@@ -330,17 +353,23 @@ typedef struct ral_arg {
 typedef struct ral_compile_table {
   uint32_t struct_size;
   const char* dialect; /* "opencl-c", "cuda-c", "hip-c" */
+  /* Builds source. RAL_ERROR_COMPILE where it does not build; last_error() has the log. */
   ral_status (*compile)(int32_t device, const char* source, const char* options, ral_module* out);
   /* Optional: bytes that load() takes later, in another process too. Call with buffer NULL for the size. */
   ral_status (*binary)(int32_t device, ral_module module, void* buffer, uint64_t* bytes);
+  /* Makes a module of bytes that binary() gave. */
   ral_status (*load)(int32_t device, const void* binary, uint64_t bytes, ral_module* out);
+  /* The kernel of that name in the module's source. */
   ral_status (*get_kernel)(int32_t device, ral_module module, const char* name, ral_kernel* out);
+  /* Enqueue over `global` work items in groups of `local`; `done` as in ral_kernel_table.launch. */
   ral_status (*launch)(int32_t device, ral_kernel kernel, ral_stream stream, const uint64_t global[3],
                        const uint64_t local[3], /* all zero: the driver chooses */
                        const ral_arg* args, uint32_t arg_count, ral_event* done);
+  /* The module is not used again. */
   ral_status (*release)(int32_t device, ral_module module);
 } ral_compile_table;
 
+/* A plugin, as ral_plugin_entry gives it. */
 typedef struct ral_plugin {
   uint32_t struct_size;
   uint32_t abi_version; /* RAL_ABI_VERSION of the header that it was built with */
@@ -363,19 +392,25 @@ typedef struct ral_plugin {
 
 /* ---- What the RAL offers to the plugin --------------------------------------------------------- */
 
+/* How much a log line matters. */
 typedef int32_t ral_log_level;
+/* Values of ral_log_level. */
 enum { RAL_LOG_DEBUG = 0, RAL_LOG_INFO = 1, RAL_LOG_WARNING = 2, RAL_LOG_ERROR = 3 };
 
+/* What ral_plugin_entry is given. */
 typedef struct ral_host {
   uint32_t struct_size;
   uint32_t abi_version;
+  /* One line for the RAL's log, without a newline. */
   void (*log)(ral_log_level level, const char* text);
   /* Report work that the RAL cannot see, such as a build: "begin" returns an id for "end". Times are
    * taken here. `what` is a short name such as the kernel's. */
   uint64_t (*compile_begin)(int32_t device, const char* what);
+  /* Ends what compile_begin began. */
   void (*compile_end)(uint64_t id, ral_status status);
-  /* Notices, from any thread. */
+  /* Notice, from any thread: the device is gone. */
   void (*device_lost)(int32_t device, const char* reason);
+  /* Notice, from any thread: count() would answer more than before. */
   void (*device_arrived)(void);
   /* A folder of the user's (mode 0700) for this plugin's caches; "" where none can be written. */
   const char* (*cache_folder)(void);
@@ -390,7 +425,9 @@ RAL_PLUGIN_EXPORT const ral_plugin* ral_plugin_entry(const ral_host* host);
  * "missing: <library>", which is shown as MISSING_DEPS with the library's name. */
 RAL_PLUGIN_EXPORT const char* ral_plugin_error(void);
 
+/* The type of ral_plugin_entry. */
 typedef const ral_plugin* (*ral_plugin_entry_fn)(const ral_host*);
+/* The type of ral_plugin_error. */
 typedef const char* (*ral_plugin_error_fn)(void);
 
 /* ---- The minimal form -------------------------------------------------------------------------- *

@@ -10,6 +10,7 @@
 #include "ral/plugin.h"
 #include "ral/status.h"
 
+// The kernels of the reference tier.
 namespace ral::reference {
 
 // Arguments and outputs as for ral_kernel_table.launch, except that `data` is a host address: element [0, 0, ...] lies

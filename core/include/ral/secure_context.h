@@ -7,6 +7,7 @@
 
 namespace ral {
 
+// Checks that hold no state; each throws, or gives back what may be used.
 class RAL_API SecureContext {
  public:
   // The resolved path of a plugin library. Throws INVALID_ARGUMENT naming path and cause when it does not exist, is not

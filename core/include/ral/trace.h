@@ -10,9 +10,12 @@
 #include "ral/status.h"
 #include "ral/trace_format.h"
 
+// The writer of the trace file.
 namespace ral::trace {
 
+// What enabled() reads; 1 while recording.
 RAL_API extern std::atomic<uint32_t> g_enabled;
+// Is recording on? Cheap enough to ask before every record.
 inline bool enabled() noexcept { return __builtin_expect(g_enabled.load(std::memory_order_relaxed) != 0, 0); }
 
 RAL_API int64_t now() noexcept;       // CLOCK_MONOTONIC, nanoseconds
@@ -35,20 +38,23 @@ RAL_API extern std::atomic<uint64_t> g_main_location;  // location | inner_locat
 
 RAL_API uint32_t line() noexcept;  // the innermost line known here, as a location id; 0 where none is
 
-// A record with the surroundings filled in; begin and end are now, or `at`.
+// A record with the surroundings filled in; begin and end are now.
 RAL_API ral_trace_record make(uint8_t kind) noexcept;
+// The same, but begin and end are `at`, in nanoseconds as now() gives them.
 RAL_API ral_trace_record make(uint8_t kind, int64_t at) noexcept;
 // Writes it (sequence and thread are set here). Does nothing when not enabled.
 RAL_API void emit(const ral_trace_record& record) noexcept;
+// Emits MARK with this text as its name.
 RAL_API void mark(std::string_view text);
 
 // The file; made at first call together with the housekeeping thread (leases, clock, reaping, gauges). "" after a failure
 // such as a full disk: recording is then off, with one logged warning.
 RAL_API std::string path();
-RAL_API void acquire();  // recording on, counted; emits the snapshot of live buffers at 0 -> 1
-RAL_API void release();
+RAL_API void acquire();         // recording on, counted; emits the snapshot of live buffers at 0 -> 1
+RAL_API void release();         // undoes one acquire; recording ends with the last. Throws INVALID_ARGUMENT without one
 RAL_API void flush(bool wait);  // reap all devices' finished work; wait: for their queues first
-RAL_API void set_kernel_id(const std::string& id);
+RAL_API void set_kernel_id(const std::string& id);  // Jupyter's, for the header; at most 63 bytes are kept
+// The status text. Throws INVALID_ARGUMENT when it is over RAL_TRACE_STATUS_BYTES.
 RAL_API void set_status(const std::string& json);
 RAL_API ral_trace_gauge* gauge(int device) noexcept;  // nullptr before the file exists; members are updated atomically
 // Child of a fork: drop the mapping, never write it again.

@@ -18,13 +18,13 @@
 #include <stdint.h>
 
 #define RAL_TRACE_MAGIC 0x45434152544c4152ull /* "RALTRACE" */
-#define RAL_TRACE_VERSION 1u
-#define RAL_TRACE_MAX_DEVICES 16u
-#define RAL_TRACE_MAX_SEGMENTS 64u
-#define RAL_TRACE_MAX_LEASES 16u
-#define RAL_TRACE_HEADER_BYTES 4096u
-#define RAL_TRACE_STATUS_BYTES 65536u
-#define RAL_TRACE_STRING_BYTES (4u << 20)
+#define RAL_TRACE_VERSION 1u                  /* of this layout; a reader refuses another */
+#define RAL_TRACE_MAX_DEVICES 16u             /* gauges in the file */
+#define RAL_TRACE_MAX_SEGMENTS 64u            /* entries of the directory */
+#define RAL_TRACE_MAX_LEASES 16u              /* readers that can keep recording on at once */
+#define RAL_TRACE_HEADER_BYTES 4096u          /* from the file's begin to the first table */
+#define RAL_TRACE_STATUS_BYTES 65536u         /* room for the status text */
+#define RAL_TRACE_STRING_BYTES (4u << 20)     /* room for the string table */
 /* Records in one segment (a power of two); RAL_TRACE_RECORDS changes it. 131072 records = 16 MiB. */
 #define RAL_TRACE_DEFAULT_RECORDS 131072u
 
@@ -36,6 +36,7 @@ struct ral_trace_lease {
   int64_t expiry_ns; /* CLOCK_MONOTONIC */
 };
 
+/* The first bytes of the file. */
 struct ral_trace_header {
   uint64_t magic;
   uint32_t version;
@@ -87,6 +88,7 @@ struct ral_trace_segment {
   uint64_t spare;
 };
 
+/* What a record tells of: ral_trace_record.kind. */
 enum {
   RAL_TRACE_OP = 1,       /* an operator or user range on the host: RecordFunction. name = op */
   RAL_TRACE_KERNEL = 2,   /* a computation: name = op, kernel, tier, reason. On a device's clock mapped
@@ -101,16 +103,18 @@ enum {
   RAL_TRACE_MARK = 10     /* name = text, such as "cell begin <hash>" */
 };
 
-enum { /* tier */
-       RAL_TIER_NONE = 0,
-       RAL_TIER_NATIVE = 1,
-       RAL_TIER_JIT = 2,
-       RAL_TIER_REFERENCE = 3,
-       RAL_TIER_CPU = 4,
-       RAL_TIER_VIEW = 5
+/* Where a computation ran: ral_trace_record.tier. */
+enum {
+  RAL_TIER_NONE = 0,
+  RAL_TIER_NATIVE = 1,
+  RAL_TIER_JIT = 2,
+  RAL_TIER_REFERENCE = 3,
+  RAL_TIER_CPU = 4,
+  RAL_TIER_VIEW = 5
 };
 
-/* Bits of flags. */
+/* Bits of ral_trace_record.flags. */
+
 #define RAL_TRACE_BACKWARD 0x1u        /* ran inside a backward node */
 #define RAL_TRACE_HOST 0x2u            /* ran on the host (tiers reference and cpu, host copies) */
 #define RAL_TRACE_USER_RANGE 0x4u      /* an OP that is a torch.profiler.record_function range */
@@ -118,6 +122,7 @@ enum { /* tier */
 #define RAL_TRACE_FAILED 0x10u         /* raised an error */
 #define RAL_TRACE_NO_DEVICE_TIME 0x20u /* the driver gave no times; these are the host's around the launch */
 
+/* One event; which members mean something depends on its kind. Unused ones are 0, or -1 where noted. */
 struct ral_trace_record {
   uint64_t sequence; /* record's number in its segment + 1; 0 while being written */
   int64_t begin_ns;
