@@ -1,4 +1,4 @@
-// The caching pool: free lists per stream and size class, segments, and what to do when memory runs out.
+// The caching pool: giving blocks out and taking them back. Getting memory from the device is pool_segments.cpp's part.
 //
 // Locks, in the order in which they may be nested: Impl::mutex (segments, caches), FreeList::lock, a stream's ring
 // (polls only). No lock is held while the host waits for the device, in malloc and free of a plugin, or while the slot
@@ -29,18 +29,6 @@
 namespace ral {
 
 namespace {
-
-std::atomic<void (*)(void*)> g_slot_deleter{nullptr};
-
-std::string readable(uint64_t bytes) {
-  const char* units[] = {"bytes", "KiB", "MiB", "GiB", "TiB"};
-  double value = static_cast<double>(bytes);
-  int unit = 0;
-  while (value >= 1024 && unit < 4) value /= 1024, ++unit;
-  char text[48];
-  std::snprintf(text, sizeof text, unit == 0 ? "%.0f %s" : "%.2f %s", value, units[unit]);
-  return text;
-}
 
 // Is the block used by unfinished work of a stream other than its own?
 bool used_elsewhere(PoolBlock& block) {
@@ -91,18 +79,23 @@ Block* MemoryPool::allocate(size_t bytes, Stream& stream) {
   }
   StreamCache& cache = impl_->cache_of(stream);
   const int index = size_class(bytes);
-  FreeList& list = cache.lists[index];
-  list.lock.lock();
-  PoolBlock* block = list.head;
-  if (__builtin_expect(block != nullptr, 1)) {
-    list.head = block->next;
-    ++block->segment->live;
-    ++list.allocations;
-    ++list.hits;
-    list.lock.unlock();
+  PoolBlock* block;
+  if (__builtin_expect(index == kPieceClass, 0)) {
+    block = impl_->take_piece(cache, bytes);
   } else {
-    list.lock.unlock();
-    block = impl_->refill(cache, index, bytes);
+    FreeList& list = cache.lists[index];
+    list.lock.lock();
+    block = list.head;
+    if (__builtin_expect(block != nullptr, 1)) {
+      list.head = block->next;
+      ++block->segment->live;
+      ++list.allocations;
+      ++list.hits;
+      list.lock.unlock();
+    } else {
+      list.lock.unlock();
+      block = impl_->refill(cache, index, bytes);
+    }
   }
   block->size = bytes;
   block->id = trace::next_id();
@@ -133,6 +126,10 @@ void MemoryPool::free(Block* given) noexcept {
   if (ral_trace_gauge* gauge = trace::gauge(impl_->device.index())) set_gauge(gauge->allocated, now);
   if (trace::enabled()) emit_buffer(RAL_TRACE_FREE, block, 0);
   const bool defer = used_elsewhere(block);
+  if (__builtin_expect(block.segment->pieces != nullptr, 0)) {
+    impl_->give_piece(block, defer);
+    return;
+  }
   FreeList& list = *block.segment->list;
   list.lock.lock();
   PoolBlock*& chain = defer ? list.deferred : list.head;
@@ -199,7 +196,7 @@ PoolBlock* MemoryPool::Impl::refill(StreamCache& cache, int index, size_t asked)
   list.lock.unlock();
   if (block) return block;
 
-  Segment* segment = create_segment(cache, index, asked);
+  Segment* segment = block_segment(cache, index, asked);
   segment_table::insert(segment, segment->base, segment->bytes);
   std::lock_guard<std::mutex> guard(mutex);
   list.lock.lock();
@@ -209,216 +206,78 @@ PoolBlock* MemoryPool::Impl::refill(StreamCache& cache, int index, size_t asked)
   return block;
 }
 
-Segment* MemoryPool::Impl::create_segment(StreamCache& cache, int index, size_t asked) {
-  if (device.lost())
-    throw Error(RAL_ERROR_DEVICE_LOST, device_title(device) + " is lost; its memory and work are gone");
-  const bool large = index >= kSmallClasses;
-  const uint64_t block_bytes = class_bytes(index);
-  const uint64_t bytes = large ? block_bytes : kGranule;
-  Segment* segment = new_segment_record(large ? 1 : static_cast<uint32_t>(kGranule / block_bytes));
-  segment->block_bytes = block_bytes;
-  segment->reciprocal = ((uint64_t(1) << 43) + block_bytes - 1) / block_bytes;
-  segment->device = &device;
-  segment->stream = cache.stream;
-  segment->list = &cache.lists[index];
-  segment->bytes = bytes;
-
-  // Cached blocks of other classes do not pile up: beyond a quarter of the device they go back first.
-  const uint64_t held = reserved.load(), used = allocated.load();
-  if (large && held > used && held - used + bytes > device.info().total_memory / 4) release_cached(false, true);
-  bool got = obtain(segment, bytes);
-  if (!got) {
-    retries.fetch_add(1);
-    if (release_cached(true, false) > 0) got = obtain(segment, bytes);
-  }
-  if (!got) {
-    retire_segment_record(segment);
-    out_of_memory.fetch_add(1);
-    out_of_memory_error(asked);
-  }
-  segments.fetch_add(1);
-  if (!device.used()) device_changed(device);
-  return segment;
-}
-
-bool MemoryPool::Impl::obtain(Segment* segment, uint64_t bytes) {
-  const uint64_t now = reserved.fetch_add(bytes) + bytes;
-  bool ok = false;
-  try {
-    ok = now <= limit() && (obtain_import(segment, bytes) || obtain_plugin(segment, bytes));
-  } catch (...) {
-    reserved.fetch_sub(bytes);
-    retire_segment_record(segment);
-    throw;
-  }
-  if (!ok) {
-    reserved.fetch_sub(bytes);
-    return false;
-  }
-  raise_to(reserved_peak, now);
-  if (ral_trace_gauge* gauge = trace::gauge(device.index())) set_gauge(gauge->reserved, reserved.load());
-  device_mallocs.fetch_add(1);
-  // Fresh pages cost more than most kernels: ask for huge ones.
-  if (device.is_cpu() && segment->origin != Origin::Reserved && bytes >= kGranule)
-    madvise(segment->base, bytes, MADV_HUGEPAGE);
-  if (needs_host_copies(device)) {
-    std::lock_guard<std::mutex> guard(mutex);
-    host_addresses[segment->handle] = segment->base - segment->handle_offset;
-  }
-  return true;
-}
-
-bool MemoryPool::Impl::obtain_import(Segment* segment, uint64_t bytes) {
-  const ral_memory_table& table = *device.plugin().memory;
-  if (!device.host_visible() || !table.import_host || !table.release_import || !import_works.load()) return false;
-  void* mapping = map_aligned(bytes, kGranule, PROT_READ | PROT_WRITE);
-  if (!mapping) return false;
-  ral_memory memory = {};
-  const ral_status status = table.import_host(device.plugin_index(), mapping, bytes, &memory);
-  if (status != RAL_SUCCESS) {
-    munmap(mapping, bytes);
-    if (status != RAL_ERROR_OUT_OF_MEMORY) import_works.store(false);
-    return false;
-  }
-  segment->origin = Origin::Imported;
-  segment->base = static_cast<char*>(mapping);
-  segment->handle = memory.handle;
-  segment->handle_offset = 0;
-  segment->mapping = mapping;
-  segment->mapping_bytes = bytes;
-  return true;
-}
-
-bool MemoryPool::Impl::obtain_plugin(Segment* segment, uint64_t bytes) {
-  const ral_memory_table& table = *device.plugin().memory;
-  const bool visible = device.host_visible();
-  ral_memory memory = {};
-  // Address space only: the pages around an aligned piece are never touched.
-  const ral_status status = table.malloc(device.plugin_index(), visible ? bytes + kGranule : bytes, &memory);
-  if (status == RAL_ERROR_OUT_OF_MEMORY) return false;
-  device.check(status, "memory allocation");
-  if (visible) {
-    if (!memory.host_address) {
-      table.free(device.plugin_index(), memory.handle);
-      throw Error(RAL_ERROR_INTERNAL,
-                  device_title(device) + ": its plugin says HOST_VISIBLE but malloc gave no host_address");
-    }
-    const uintptr_t address = reinterpret_cast<uintptr_t>(memory.host_address);
-    const uintptr_t aligned = (address + kGranule - 1) & ~(kGranule - 1);
-    segment->origin = Origin::Plugin;
-    segment->base = reinterpret_cast<char*>(aligned);
-    segment->handle_offset = aligned - address;
+void MemoryPool::Impl::give_piece(PoolBlock& block, bool defer) noexcept {
+  PieceList& list = *block.segment->pieces;
+  StaleSlots stale;
+  list.lock.lock();
+  if (defer) {
+    block.next = list.deferred;
+    list.deferred = &block;
+    --block.segment->live;
   } else {
-    segment->mapping_bytes = (bytes + kGranule - 1) & ~(kGranule - 1);
-    segment->mapping = map_aligned(segment->mapping_bytes, kGranule, PROT_NONE);
-    if (!segment->mapping) {
-      table.free(device.plugin_index(), memory.handle);
-      return false;
+    list.give(&block, stale);
+  }
+  ++list.frees;
+  list.lock.unlock();
+  delete_slots(stale);
+}
+
+void MemoryPool::Impl::free_deferred(PieceList& list) {
+  list.lock.lock();
+  PoolBlock* chain = list.deferred;
+  list.deferred = nullptr;
+  for (PoolBlock* b = chain; b; b = b->next) ++b->segment->live;  // as in take_deferred
+  list.lock.unlock();
+  while (chain) {
+    PoolBlock& block = *chain;
+    chain = chain->next;
+    const bool busy = used_elsewhere(block);
+    StaleSlots stale;
+    list.lock.lock();
+    if (busy) {
+      block.next = list.deferred;
+      list.deferred = &block;
+      --block.segment->live;
+    } else {
+      list.give(&block, stale);
     }
-    segment->origin = Origin::Reserved;
-    segment->base = static_cast<char*>(segment->mapping);
-    segment->handle_offset = 0;
+    list.lock.unlock();
+    delete_slots(stale);
   }
-  segment->handle = memory.handle;
-  return true;
 }
 
-uint64_t MemoryPool::Impl::release_cached(bool wait, bool large_only) {
-  std::vector<Segment*> detached;
-  {
-    std::lock_guard<std::mutex> guard(mutex);
-    for (StreamCache* cache : caches) {
-      for (int index = large_only ? kSmallClasses : 0; index < kClasses; ++index) {
-        FreeList& list = cache->lists[index];
-        list.lock.lock();
-        const size_t before = detached.size();
-        for (size_t i = 0; i < list.segments.size();) {
-          Segment* segment = list.segments[i];
-          bool unused = segment->live == 0;
-          for (uint32_t k = 0; unused && !wait && k < segment->carved.load(); ++k)
-            unused = segment->blocks[k].pending.load() == 0 || idle(segment->blocks[k]);
-          if (!unused) {
-            ++i;
-            continue;
-          }
-          segment->retiring = true;
-          if (list.carving == segment) list.carving = nullptr;
-          detached.push_back(segment);
-          list.segments[i] = list.segments.back();
-          list.segments.pop_back();
-        }
-        if (detached.size() > before) {
-          for (PoolBlock** chain : {&list.head, &list.deferred}) {
-            PoolBlock** place = chain;
-            while (*place) {
-              if ((*place)->segment->retiring)
-                *place = (*place)->next;
-              else
-                place = &(*place)->next;
-            }
-          }
-        }
-        list.lock.unlock();
-      }
-    }
+PoolBlock* MemoryPool::Impl::take_piece(StreamCache& cache, size_t bytes) {
+  PieceList& list = cache.pieces;
+  const uint32_t units = units_for(bytes);
+  StaleSlots stale;
+  list.lock.lock();
+  PoolBlock* piece = list.take_exact(units);
+  if (!piece && list.deferred) {
+    list.lock.unlock();
+    free_deferred(list);
+    list.lock.lock();
   }
-  uint64_t bytes = 0;
-  for (Segment* segment : detached) {
-    bytes += segment->bytes;
-    give_back(segment);
+  if (!piece) piece = list.take(units, stale);
+  if (piece) {
+    ++list.allocations;
+    ++list.hits;
   }
-  return bytes;
+  list.lock.unlock();
+  delete_slots(stale);
+  return piece ? piece : new_piece(cache, units, bytes);
 }
 
-void MemoryPool::Impl::give_back(Segment* segment) noexcept {
-  auto* deleter = g_slot_deleter.load();
-  for (uint32_t i = 0; i < segment->carved.load(); ++i) {
-    PoolBlock& block = segment->blocks[i];
-    for (const BlockUse& use : block.uses.copy()) settle(*use.stream, use.sequence);
-    if (void* slot = block.slot.exchange(nullptr)) {
-      if (deleter) deleter(slot);
-    }
-  }
-  segment_table::remove(segment->base, segment->bytes);
-  const ral_memory_table& table = *device.plugin().memory;
-  const int plugin_index = device.plugin_index();
-  const ral_status status = segment->origin == Origin::Imported ? table.release_import(plugin_index, segment->handle)
-                                                                : table.free(plugin_index, segment->handle);
-  if (status != RAL_SUCCESS) {
-    log(RAL_LOG_WARNING,
-        device_title(device) + ": memory could not be given back: " + code_name(status) + " " + device.last_error());
-  }
-  if (segment->mapping) munmap(segment->mapping, segment->mapping_bytes);
-  segment->mapping = nullptr;
-  {
-    std::lock_guard<std::mutex> guard(mutex);
-    host_addresses.erase(segment->handle);
-  }
-  const uint64_t now = reserved.fetch_sub(segment->bytes) - segment->bytes;
-  segments.fetch_sub(1);
-  if (ral_trace_gauge* gauge = trace::gauge(device.index())) set_gauge(gauge->reserved, now);
-  retire_segment_record(segment);
-}
-
-uint64_t MemoryPool::Impl::device_free(uint64_t total_limit) const noexcept {
-  const uint64_t held = reserved.load();
-  const uint64_t ours = total_limit > held ? total_limit - held : 0;
-  uint64_t free_now = 0;
-  const ral_device_table& table = *device.plugin().device;
-  if (table.free_memory && table.free_memory(device.plugin_index(), &free_now) == RAL_SUCCESS)
-    return std::min(free_now, ours);
-  return ours;
-}
-
-void MemoryPool::Impl::out_of_memory_error(size_t asked) const {
-  const uint64_t in_use = allocated.load(), held = reserved.load(), most = limit();
-  const uint64_t largest = device.info().max_allocation;
-  std::string text = "asked for " + readable(asked) + " (" + std::to_string(asked) + " bytes) on " +
-                     device_title(device) + ": " + readable(in_use) + " in use, " +
-                     readable(held > in_use ? held - in_use : 0) + " cached, " + readable(device_free(most)) +
-                     " free of " + readable(most);
-  if (largest && asked > largest) text += "; its largest single allocation is " + readable(largest);
-  throw Error(RAL_ERROR_OUT_OF_MEMORY, text + ". Free tensors that are not needed, or use a smaller batch");
+PoolBlock* MemoryPool::Impl::new_piece(StreamCache& cache, uint32_t units, size_t asked) {
+  Segment* segment = piece_segment(cache, units, asked);
+  segment_table::insert(segment, segment->base, segment->bytes);
+  PieceList& list = cache.pieces;
+  StaleSlots stale;
+  std::lock_guard<std::mutex> guard(mutex);
+  list.lock.lock();
+  PoolBlock* piece = list.add(segment, units, stale);
+  ++list.allocations;
+  list.lock.unlock();
+  return piece;
 }
 
 void MemoryPool::empty_cache() {
@@ -465,7 +324,5 @@ MemoryPlace MemoryPool::place(const void* address, const Device& device) {
   throw Error(RAL_ERROR_INVALID_POINTER,
               std::string(text) + " not mapped to device " + std::to_string(device.index()) + why);
 }
-
-void MemoryPool::set_slot_deleter(void (*deleter)(void*)) noexcept { g_slot_deleter.store(deleter); }
 
 }  // namespace ral

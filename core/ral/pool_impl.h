@@ -1,12 +1,14 @@
-// The inside of MemoryPool: free lists by stream and size class. Shared by memory_pool.cpp (giving and taking memory)
-// and pool_report.cpp (what is known of it).
+// The inside of MemoryPool: free lists by stream and size class. Shared by memory_pool.cpp (blocks),
+// pool_segments.cpp (memory of the device) and pool_report.cpp (what is known of it).
 #pragma once
 #include <atomic>
+#include <condition_variable>
 #include <mutex>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
+#include "pieces.h"
 #include "ral/async_stream.h"
 #include "ral/device_manager.h"
 #include "ral/memory_pool.h"
@@ -26,8 +28,12 @@ struct FreeList {
 
 struct StreamCache {
   Stream* stream = nullptr;
-  FreeList lists[kClasses];
+  FreeList lists[kClasses];  // that of kPieceClass is not used
+  PieceList pieces;
 };
+
+// Runs the slot deleter; with no lock held.
+void delete_slots(const StaleSlots& stale) noexcept;
 
 struct MemoryPool::Impl {
   explicit Impl(Device& d);
@@ -36,11 +42,18 @@ struct MemoryPool::Impl {
   PoolBlock* refill(StreamCache& cache, int index, size_t asked);
   PoolBlock* take_deferred(FreeList& list);
   PoolBlock* carve(FreeList& list, Segment* segment);
-  Segment* create_segment(StreamCache& cache, int index, size_t asked);
+  PoolBlock* take_piece(StreamCache& cache, size_t bytes);
+  PoolBlock* new_piece(StreamCache& cache, uint32_t units, size_t asked);
+  void give_piece(PoolBlock& block, bool defer) noexcept;
+  void free_deferred(PieceList& list);
+  Segment* block_segment(StreamCache& cache, int index, size_t asked);
+  Segment* piece_segment(StreamCache& cache, uint32_t units, size_t asked);
+  void fill_segment(Segment* segment, uint64_t usual, uint64_t least, size_t asked);
   bool obtain(Segment* segment, uint64_t bytes);
   bool obtain_import(Segment* segment, uint64_t bytes);
   bool obtain_plugin(Segment* segment, uint64_t bytes);
-  uint64_t release_cached(bool wait, bool large_only);
+  void release_cached(bool wait, bool large_only);
+  void give_back(const std::vector<Segment*>& detached) noexcept;
   void give_back(Segment* segment) noexcept;
   uint64_t limit() const noexcept {
     return static_cast<uint64_t>(static_cast<double>(device.info().total_memory) *
@@ -51,6 +64,8 @@ struct MemoryPool::Impl {
 
   Device& device;
   mutable std::mutex mutex;
+  int returning = 0;  // threads that give detached segments back; under `mutex`
+  std::condition_variable returned;
   std::vector<StreamCache*> caches;
   std::unordered_map<ral_handle, char*> host_addresses;  // only where the RAL copies by itself
   std::atomic<uint64_t> allocated{0}, peak{0}, reserved{0}, reserved_peak{0}, lifetime_peak{0};

@@ -20,14 +20,16 @@ MemoryStats MemoryPool::stats() const {
   out.out_of_memory = impl_->out_of_memory.load();
   out.live_views = impl_->live_views.load();
   std::lock_guard<std::mutex> guard(impl_->mutex);
+  const auto count = [&out](auto& list) {
+    list.lock.lock();
+    out.allocations += list.allocations;
+    out.frees += list.frees;
+    out.cache_hits += list.hits;
+    list.lock.unlock();
+  };
   for (StreamCache* cache : impl_->caches) {
-    for (FreeList& list : cache->lists) {
-      list.lock.lock();
-      out.allocations += list.allocations;
-      out.frees += list.frees;
-      out.cache_hits += list.hits;
-      list.lock.unlock();
-    }
+    for (FreeList& list : cache->lists) count(list);
+    count(cache->pieces);
   }
   out.active_blocks = out.allocations - out.frees;
   out.allocations -= impl_->allocations_base;
@@ -53,28 +55,55 @@ void MemoryPool::reset_accumulated() noexcept {
   impl_->out_of_memory.store(0);
 }
 
+namespace {
+
+BlockInfo info_of(const PoolBlock& b) {
+  const bool in_use = b.in_use.load(std::memory_order_acquire);
+  return {b.address, in_use ? b.size : 0, b.capacity, b.id, b.stream->id(), in_use, b.op, b.location};
+}
+
+// In address order, free pieces too.
+void list_pieces(Segment& segment, SegmentInfo* info) {
+  info->blocks.reserve(segment.units());  // nothing is allocated under the lock
+  segment.pieces->lock.lock();
+  for (uint32_t unit = 0; unit < segment.units();) {
+    const PoolBlock& piece = *segment.owners[unit].load(std::memory_order_relaxed);
+    info->blocks.push_back(info_of(piece));
+    unit += units_for(piece.capacity);
+  }
+  segment.pieces->lock.unlock();
+}
+
+// With the pool's mutex, under which segments are detached: the records stay.
+template <typename F>
+void for_each_segment(const std::vector<StreamCache*>& caches, F&& use) {
+  const auto of_list = [&use](auto& list) {
+    list.lock.lock();
+    const std::vector<Segment*> segments = list.segments;
+    list.lock.unlock();
+    for (Segment* segment : segments) use(*segment);
+  };
+  for (StreamCache* cache : caches) {
+    for (FreeList& list : cache->lists) of_list(list);
+    of_list(cache->pieces);
+  }
+}
+
+}  // namespace
+
 std::vector<SegmentInfo> MemoryPool::snapshot() const {
   std::vector<SegmentInfo> out;
   std::lock_guard<std::mutex> guard(impl_->mutex);
-  for (StreamCache* cache : impl_->caches) {
-    for (FreeList& list : cache->lists) {
-      list.lock.lock();
-      const std::vector<Segment*> segments = list.segments;
-      list.lock.unlock();
-      // Segments are detached under the mutex that we hold: the records stay.
-      for (Segment* segment : segments) {
-        SegmentInfo info{segment->base, segment->bytes, {}};
-        const uint32_t carved = segment->carved.load(std::memory_order_acquire);
-        for (uint32_t i = 0; i < carved; ++i) {
-          const PoolBlock& b = segment->blocks[i];
-          const bool in_use = b.in_use.load();
-          info.blocks.push_back(
-              {b.address, in_use ? b.size : 0, b.capacity, b.id, cache->stream->id(), in_use, b.op, b.location});
-        }
-        out.push_back(std::move(info));
-      }
+  for_each_segment(impl_->caches, [&out](Segment& segment) {
+    SegmentInfo info{segment.base, segment.bytes, {}};
+    if (segment.pieces) {
+      list_pieces(segment, &info);
+    } else {
+      const uint32_t carved = segment.carved.load(std::memory_order_acquire);
+      for (uint32_t i = 0; i < carved; ++i) info.blocks.push_back(info_of(segment.blocks[i]));
     }
-  }
+    out.push_back(std::move(info));
+  });
   return out;
 }
 
@@ -135,19 +164,12 @@ int64_t MemoryPool::wait_idle(Block& block, const char* why) {
 
 void MemoryPool::emit_live_blocks() const {
   std::lock_guard<std::mutex> guard(impl_->mutex);
-  for (StreamCache* cache : impl_->caches) {
-    for (FreeList& list : cache->lists) {
-      list.lock.lock();
-      const std::vector<Segment*> segments = list.segments;
-      list.lock.unlock();
-      for (Segment* segment : segments) {
-        const uint32_t carved = segment->carved.load(std::memory_order_acquire);
-        for (uint32_t i = 0; i < carved; ++i)
-          if (segment->blocks[i].in_use.load(std::memory_order_acquire))
-            emit_buffer(RAL_TRACE_ALLOC, segment->blocks[i], RAL_TRACE_SNAPSHOT);
-      }
-    }
-  }
+  for_each_segment(impl_->caches, [](Segment& segment) {
+    const uint32_t carved = segment.carved.load(std::memory_order_acquire);
+    for (uint32_t i = 0; i < carved; ++i)
+      if (segment.blocks[i].in_use.load(std::memory_order_acquire))
+        emit_buffer(RAL_TRACE_ALLOC, segment.blocks[i], RAL_TRACE_SNAPSHOT);
+  });
 }
 
 void MemoryPool::trace_snapshot() {

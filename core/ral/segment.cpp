@@ -4,8 +4,10 @@
 #include <sys/mman.h>
 
 #include <map>
+#include <memory>
 #include <mutex>
 #include <new>
+#include <utility>
 
 #include "ral/async_stream.h"
 
@@ -15,7 +17,7 @@ namespace {
 
 struct Records {
   std::mutex mutex;
-  std::map<uint32_t, std::vector<Segment*>> unused;  // by number of blocks
+  std::map<std::pair<bool, uint32_t>, std::vector<Segment*>> unused;  // by whether of pieces, and number of blocks
 };
 Records& records() {
   static Records* const all = new Records;
@@ -64,24 +66,46 @@ std::vector<BlockUse> UseList::copy() const {
   return all;
 }
 
+bool UseList::last(const Stream& stream, uint64_t* sequence) const noexcept {
+  bool found = false;
+  lock_.lock();
+  for (uint32_t i = 0; i < count_ && !found; ++i) {
+    const BlockUse& use = i < kInline ? few_[i] : more_[i - kInline];
+    found = use.stream == &stream;
+    if (found) *sequence = use.sequence;
+  }
+  lock_.unlock();
+  return found;
+}
+
+void UseList::clear(std::atomic<uint32_t>& pending) noexcept {
+  lock_.lock();
+  count_ = 0;
+  pending.store(0, std::memory_order_release);
+  lock_.unlock();
+}
+
 PoolBlock* Segment::block_at(const void* address) noexcept {
   const uint64_t offset = static_cast<uint64_t>(static_cast<const char*>(address) - base);
   if (offset >= bytes) return nullptr;
+  if (owners) return owners[offset >> kUnitBits].load(std::memory_order_acquire);
   const uint64_t index = block_count == 1 ? 0 : offset * reciprocal >> 43;
   return index < carved.load(std::memory_order_acquire) ? blocks + index : nullptr;
 }
 
-Segment* new_segment_record(uint32_t block_count) {
+namespace {
+
+Segment* reused_record(bool pieces, uint32_t block_count) {
   Records& all = records();
-  {
-    std::lock_guard<std::mutex> guard(all.mutex);
-    std::vector<Segment*>& unused = all.unused[block_count];
-    if (!unused.empty()) {
-      Segment* segment = unused.back();
-      unused.pop_back();
-      return segment;
-    }
-  }
+  std::lock_guard<std::mutex> guard(all.mutex);
+  std::vector<Segment*>& unused = all.unused[{pieces, block_count}];
+  if (unused.empty()) return nullptr;
+  Segment* segment = unused.back();
+  unused.pop_back();
+  return segment;
+}
+
+Segment* fresh_record(uint32_t block_count) {
   // Untouched pages cost nothing: most small segments are carved only in part. (The leak checker does not look into
   // mappings, so that it would take what the records own for lost.)
 #ifdef __SANITIZE_ADDRESS__
@@ -100,17 +124,38 @@ Segment* new_segment_record(uint32_t block_count) {
   return segment;
 }
 
+}  // namespace
+
+Segment* new_segment_record(uint32_t block_count) {
+  Segment* segment = reused_record(false, block_count);
+  return segment ? segment : fresh_record(block_count);
+}
+
+Segment* new_pieces_record(uint32_t units) {
+  uint32_t room = 1;  // few shapes, so that records fit again
+  while (room < units) room *= 2;
+  if (Segment* segment = reused_record(true, room)) return segment;
+  std::unique_ptr<std::atomic<PoolBlock*>[]> owners(new std::atomic<PoolBlock*>[room]());
+  Segment* segment = fresh_record(room);
+  segment->owners = owners.release();
+  return segment;
+}
+
 void retire_segment_record(Segment* segment) noexcept {
+  if (segment->owners)
+    for (uint32_t i = 0; i < segment->block_count; ++i) segment->owners[i].store(nullptr, std::memory_order_release);
   const uint32_t carved = segment->carved.exchange(0);
   for (uint32_t i = 0; i < carved; ++i) segment->blocks[i].~PoolBlock();
   segment->base = nullptr;
   segment->bytes = 0;
   segment->live = 0;
   segment->retiring = false;
+  segment->spare = nullptr;
   segment->list = nullptr;
+  segment->pieces = nullptr;
   Records& all = records();
   std::lock_guard<std::mutex> guard(all.mutex);
-  all.unused[segment->block_count].push_back(segment);
+  all.unused[{segment->owners != nullptr, segment->block_count}].push_back(segment);
 }
 
 void* map_aligned(uint64_t bytes, uint64_t alignment, int protection) noexcept {

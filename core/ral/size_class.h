@@ -1,4 +1,5 @@
-// Size classes: 4 a power of two from 256 bytes to 1 MiB (small), then 8 a power of two (large).
+// Size classes: 4 a power of two from 256 bytes to 1 MiB (small), one for what is cut from shared segments (pieces.h),
+// and above its limit 8 a power of two (apart).
 #pragma once
 #include <cstdint>
 
@@ -7,8 +8,10 @@ namespace ral {
 constexpr uint64_t kSmallest = 256;
 constexpr uint64_t kSmallLimit = uint64_t(1) << 20;
 constexpr int kSmallClasses = 4 * 12 + 1;  // 256 .. 1 MiB
-constexpr int kLargeClasses = 8 * 27;      // .. 2^47
-constexpr int kClasses = kSmallClasses + kLargeClasses;
+constexpr uint64_t kPieceLimit = uint64_t(1) << 28;
+constexpr int kPieceClass = kSmallClasses;  // above 1 MiB, .. 256 MiB
+constexpr int kApartClasses = 8 * 19;       // .. 2^47
+constexpr int kClasses = kSmallClasses + 1 + kApartClasses;
 constexpr uint64_t kLargest = uint64_t(1) << 47;
 
 namespace detail {
@@ -31,11 +34,11 @@ inline uint64_t bytes_from(int index, uint64_t least, int bits) noexcept {
 // `bytes` at most kLargest.
 inline int size_class(uint64_t bytes) noexcept {
   if (bytes <= kSmallLimit) return detail::class_from(bytes, kSmallest, 2);
-  return kSmallClasses - 1 + detail::class_from(bytes, kSmallLimit, 3);
+  return kPieceClass + detail::class_from(bytes, kPieceLimit, 3);
 }
 inline uint64_t class_bytes(int index) noexcept {
   if (index < kSmallClasses) return detail::bytes_from(index, kSmallest, 2);
-  return detail::bytes_from(index - kSmallClasses + 1, kSmallLimit, 3);
+  return detail::bytes_from(index - kPieceClass, kPieceLimit, 3);
 }
 
 }  // namespace ral

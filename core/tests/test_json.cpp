@@ -95,7 +95,9 @@ TEST(size_classes) {
   CHECK_EQ(class_bytes(size_class(257)), 320u);
   CHECK_EQ(class_bytes(size_class(1 << 20)), uint64_t(1) << 20);
   CHECK_EQ(size_class(1 << 20), kSmallClasses - 1);
-  CHECK_EQ(class_bytes(size_class((1 << 20) + 1)), (uint64_t(1) << 20) * 9 / 8);
+  CHECK_EQ(size_class((1 << 20) + 1), kPieceClass);
+  CHECK_EQ(size_class(kPieceLimit), kPieceClass);
+  CHECK_EQ(class_bytes(size_class(kPieceLimit + 1)), kPieceLimit * 9 / 8);
   CHECK_EQ(size_class(kLargest), kClasses - 1);
   for (int i = 0; i < kClasses; ++i) {
     CHECK_EQ(size_class(class_bytes(i)), i);

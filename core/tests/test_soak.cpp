@@ -44,6 +44,9 @@ struct Held {
   uint64_t view = 0, view_bytes = 0;
 };
 
+constexpr size_t kMiB = size_t(1) << 20;
+constexpr size_t kLargeHeld = 64 * kMiB;  // of blocks above 4 MiB, at once and a thread
+
 struct Soak {
   Fixture& f;
   Extents& extents;
@@ -68,9 +71,18 @@ struct Soak {
   }
 
  private:
-  // Sizes from a byte to 4 MiB, each order of magnitude as often as the others.
+  // Sizes from a byte to 4 MiB, each order of magnitude as often as the others; now and then up to 64 MiB.
+  size_t size(std::mt19937& random, const std::vector<Held>& held) {
+    if (random() % 32 == 0) {
+      const size_t bytes = 4 * kMiB + 1 + random() % (60 * kMiB);
+      size_t large = bytes;
+      for (const Held& h : held) large += h.block->size > 4 * kMiB ? h.block->size : 0;
+      if (large <= kLargeHeld) return bytes;
+    }
+    return 1 + random() % (size_t(1) << (random() % 23));
+  }
   void take(std::mt19937& random, std::vector<Held>* held) {
-    const size_t bytes = 1 + random() % (size_t(1) << (random() % 23));
+    const size_t bytes = size(random, *held);
     Block* block = f.pool->allocate(bytes, *streams[random() % streams.size()]);
     const auto mark = static_cast<unsigned char>(random());
     if (!extents.add(*block)) ++wrong;

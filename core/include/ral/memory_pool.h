@@ -1,8 +1,10 @@
 // MemoryPool: a caching allocator for one device, and the table that knows whose pointer an address is.
 //
-// Blocks come in size classes; freed blocks are kept per stream and reused. Small blocks are carved
-// from 2 MiB segments of one class, large ones have a segment of their own. On devices that are not
-// host-visible the addresses lie in a reserved PROT_NONE range: they name memory but cannot be read.
+// Freed blocks are kept per stream and reused. Small blocks (to 1 MiB) come in size classes, carved from 2 MiB segments
+// of one class. Large ones are multiples of 256 KiB, cut from shared segments by best fit and joined with their free
+// neighbours when freed; above 256 MiB each has a segment of its own. The policy is written down in ral/pieces.h.
+// On devices that are not host-visible the addresses lie in a reserved PROT_NONE range: they name memory but cannot be
+// read.
 #pragma once
 #include <atomic>
 #include <cstddef>
@@ -19,8 +21,8 @@ class Device;
 class Stream;
 struct Segment;
 
-// A live or cached piece of a segment. Owned by its pool; the pointer stays valid until the segment is
-// returned to the device by empty_cache (never while the block is in use).
+// A live or cached piece of a segment. Owned by its pool; the pointer stays valid while the block is in use. A large
+// block's record may stand for another piece of its segment once it is freed.
 struct Block {
   void* address = nullptr;  // what data_ptr() shows
   size_t capacity = 0;      // bytes usable
@@ -35,7 +37,7 @@ struct Block {
   // Non-zero while device work that uses the block may be unfinished; see note_use and wait_idle.
   std::atomic<uint32_t> pending{0};
   // One slot for whoever sits above (the adapter caches an alias there); freed with set_slot_deleter's
-  // function when the block's memory goes back to the device.
+  // function when the block's memory goes back to the device, or the block is cut or joined to another.
   std::atomic<void*> slot{nullptr};
 };
 
@@ -61,7 +63,7 @@ struct BlockInfo {
   bool in_use;
   uint32_t op, location;  // as in Block
 };
-// A segment as snapshot() saw it, with its blocks.
+// A segment as snapshot() saw it, with its blocks in address order; those above 1 MiB cover the segment, free pieces too.
 struct SegmentInfo {
   const void* address;
   uint64_t size;
