@@ -320,13 +320,28 @@ SAMPLES = {
     "aten::upsample_linear1d_backward": real_only(resized_gradients(*LINES, True)),
     "aten::upsample_bilinear2d_backward": real_only(resized_gradients(*PLANES, True)),
     "aten::upsample_bicubic2d_backward": real_only(resized_gradients(*PLANES, True)),
+    # Factories, by the dtype of their result
+    "aten::arange.start_out": lambda m: [(0, 5, 1, {"dtype": m.dtype}), (7, 1, -2, {"dtype": m.dtype}), (3, 3, 1, {"dtype": m.dtype}), (0.25, 3, 0.5, {"dtype": m.dtype})][: 4 if m.dtype.is_floating_point else 3],
+    "aten::linspace.out": lambda m: [(*a, {"dtype": m.dtype}) for a in ((0, 9, 4), (9, 2, 5), (1, 5, 1), (1, 5, 0), (2.75, 8.5, 6))],
+    "aten::logspace.out": real_only(lambda m: [(*a, {"dtype": m.dtype}) for a in ((0, 2, 5), (-1, 1, 4, 2.0), (1, 5, 1), (1, 5, 0))]),
+    "aten::eye.out": lambda m: [(3, {"dtype": m.dtype}), (0, {"dtype": m.dtype})],
+    "aten::eye.m_out": lambda m: [(3, 2, {"dtype": m.dtype}), (2, 4, {"dtype": m.dtype}), (0, 2, {"dtype": m.dtype})],
+    "aten::tril_indices": lambda m: [(3, 4), (3, 4, 1), (4, 2, -1), (0, 3), (2, 2, -5)],
+    "aten::triu_indices": lambda m: [(3, 4), (3, 4, 1), (4, 2, -1), (0, 3), (2, 2, 5)],
     "aten::_fft_c2c": transforms,
     "aten::_fft_r2c": lambda m: [(t, d, n, onesided) for t, d, n, _ in transforms(m) for onesided in (True, False)],
     "aten::_fft_c2r": transforms_to_real,
 }  # fmt: skip
 
-# PyTorch has no CPU kernel of its own: what it is compared with.
-STAND_INS = {"aten::convolution_overrideable": "aten::convolution"}
+# PyTorch has no CPU kernel of its own, or one of the out= form: what it is compared with.
+STAND_INS = {
+    "aten::convolution_overrideable": "aten::convolution",
+    "aten::arange.start_out": "aten::arange.start_step",
+    "aten::linspace.out": "aten::linspace",
+    "aten::logspace.out": "aten::logspace",
+    "aten::eye.out": "aten::eye",
+    "aten::eye.m_out": "aten::eye.m",
+}
 
 # Compared with the result in the same dtype: it depends on the dtype's own limits.
 NATIVE = {"aten::nan_to_num"}

@@ -190,9 +190,9 @@ def overload(op: str):
 
 
 def bind(op: str, args: tuple, kwargs: dict) -> list:
-    """All arguments in the schema's order, defaults included, with their schema types."""
+    """All arguments in the schema's order but for out= ones, defaults included, with their schema types."""
     out = []
-    for i, argument in enumerate(overload(op)._schema.arguments):
+    for i, argument in enumerate(a for a in overload(op)._schema.arguments if not a.is_out):
         value = args[i] if i < len(args) else kwargs.get(argument.name, argument.default_value)
         out.append((value, str(argument.type)))
     return out

@@ -25,7 +25,8 @@ namespace ral::reference {
 using Kernel = ral_status (*)(const ral_value* args, uint32_t arg_count, const ral_value* outs, uint32_t out_count,
                               std::string* why);
 
-// nullptr where there is none. `op` is the functional ATen overload, "aten::add.Tensor".
+// nullptr where there is none. `op` is the functional ATen overload, "aten::add.Tensor"; for factories that PyTorch
+// computes in their out= form only, that one, "aten::arange.start_out".
 RAL_API Kernel find(const std::string& op) noexcept;
 
 // A result as PyTorch lays it out; strides in elements.

@@ -234,6 +234,7 @@ std::vector<Entry> pooling_ops();
 std::vector<Entry> interpolate_ops();
 std::vector<Entry> grid_sampler_ops();
 std::vector<Entry> selection_ops();
+std::vector<Entry> factory_ops();
 std::vector<Entry> fft_ops();
 
 }  // namespace ral::reference

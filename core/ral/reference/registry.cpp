@@ -11,9 +11,10 @@ namespace {
 const std::map<std::string, Entry>& registry() {
   static const auto* all = [] {
     auto* map = new std::map<std::string, Entry>;
-    for (const auto& family : {arithmetic_ops, math_ops, activation_ops, reduction_ops, extremum_ops, scan_ops,
-                               softmax_ops, norm_ops, loss_ops, matmul_ops, index_ops, shape_ops, sort_ops,
-                               convolution_ops, pooling_ops, interpolate_ops, grid_sampler_ops, selection_ops, fft_ops})
+    for (const auto& family :
+         {arithmetic_ops, math_ops,        activation_ops,   reduction_ops, extremum_ops, scan_ops, softmax_ops,
+          norm_ops,       loss_ops,        matmul_ops,       index_ops,     shape_ops,    sort_ops, convolution_ops,
+          pooling_ops,    interpolate_ops, grid_sampler_ops, selection_ops, factory_ops,  fft_ops})
       for (const Entry& entry : family()) map->emplace(entry.name, entry);
     return map;
   }();
