@@ -121,6 +121,16 @@ inline ral_value ints(Dims list) {
   return v;
 }
 
+inline ral_value flags(std::vector<int32_t> items) {
+  static std::deque<std::vector<int32_t>> kept;
+  kept.push_back(std::move(items));
+  ral_value v = none();
+  v.tag = RAL_VALUE_BOOL_LIST;
+  v.u.bools.items = kept.back().data();
+  v.u.bools.count = kept.back().size();
+  return v;
+}
+
 inline ral_value list(std::vector<const ral_tensor*> tensors) {
   static std::deque<std::vector<const ral_tensor*>> kept;
   kept.push_back(std::move(tensors));

@@ -214,6 +214,20 @@ TEST(convolution_by_hand) {
   CHECK_VALUES(large, 1, 2, 0, 3, 5, 2, 0, 3, 4);
 }
 
+TEST(gradients_of_a_complex_convolution) {
+  // Of one element each: dx = dy conj(w), dw = dy conj(x).
+  using C = std::complex<float>;
+  using C64 = Tensor<C>;
+  const C64 dy({1, 1, 1}, {C(1, 1)}), x({1, 1, 1}, {C(1, 2)}), w({1, 1, 1}, {C(3, -1)});
+  C64 dx({1, 1, 1}, {0}), dw({1, 1, 1}, {0}), db({1}, {0});
+  const ral_value one = ints({1}), zero = ints({0});
+  RUNS("aten::convolution_backward", {dy, x, w, one, one, zero, one, truth(false), zero, number(1), flags({1, 1, 1})},
+       {dx, dw, db});
+  CHECK_EQ(dx.values()[0], C(2, 4));
+  CHECK_EQ(dw.values()[0], C(3, -1));
+  CHECK_EQ(db.values()[0], C(1, 1));
+}
+
 TEST(fourier) {
   const F32 in({4}, {1, 2, 3, 4});
   Tensor<std::complex<float>> out({3}, std::vector<std::complex<float>>(3));
