@@ -6,9 +6,13 @@ samples may use what PyTorch lacks for a dtype: such a dtype is passed over.
 
 import torch
 from reference_makers import (
+    ADAPTIVE_PLANES,
+    ADAPTIVE_SOLIDS,
     LINES,
     PLANES,
     SOLIDS,
+    adaptive_max_pool_gradients,
+    adaptive_max_pools,
     adding,
     average_gradients,
     averages,
@@ -28,6 +32,8 @@ from reference_makers import (
     extremum_dim,
     fills,
     gradient,
+    grid_gradients,
+    grids,
     group_norm_backward,
     indices,
     layer_norm_backward,
@@ -38,6 +44,7 @@ from reference_makers import (
     losses,
     max_pool_gradients,
     max_pools,
+    of_float_and_byte,
     planar_likelihoods,
     positive_binary,
     puts,
@@ -49,10 +56,16 @@ from reference_makers import (
     scatter_once,
     softmax_gradients,
     softmaxes,
+    solid_average_gradients,
+    solid_averages,
+    solid_max_pool_gradients,
+    solid_max_pools,
     sorts,
     transforms,
     transforms_to_real,
     unary,
+    uniques,
+    unpools,
     wheres,
     with_dtype,
     with_nan,
@@ -261,11 +274,30 @@ SAMPLES = {
     # Convolution, pooling, resampling, transforms
     "aten::convolution": convolutions,
     "aten::convolution_overrideable": convolutions,
-    "aten::convolution_backward": real_only(convolution_gradients),
+    "aten::convolution_backward": convolution_gradients,
     "aten::max_pool2d_with_indices": max_pools,
     "aten::max_pool2d_with_indices_backward": real_only(max_pool_gradients),
-    "aten::avg_pool2d": real_only(averages),
-    "aten::avg_pool2d_backward": real_only(average_gradients),
+    "aten::max_pool3d_with_indices": solid_max_pools,
+    "aten::max_pool3d_with_indices_backward": real_only(solid_max_pool_gradients),
+    "aten::adaptive_max_pool2d": adaptive_max_pools(*ADAPTIVE_PLANES),
+    "aten::adaptive_max_pool3d": adaptive_max_pools(*ADAPTIVE_SOLIDS),
+    "aten::adaptive_max_pool2d_backward": adaptive_max_pool_gradients(torch.ops.aten.adaptive_max_pool2d, *ADAPTIVE_PLANES),
+    "aten::adaptive_max_pool3d_backward": adaptive_max_pool_gradients(torch.ops.aten.adaptive_max_pool3d, *ADAPTIVE_SOLIDS),
+    "aten::max_unpool2d": unpools(torch.ops.aten.max_pool2d_with_indices, (6, 4), ()),
+    "aten::max_unpool3d": unpools(torch.ops.aten.max_pool3d_with_indices, (4, 6, 2), ([2, 2, 2], [0, 0, 0])),
+    "aten::avg_pool2d": averages,
+    "aten::avg_pool2d_backward": average_gradients,
+    "aten::avg_pool3d": solid_averages,
+    "aten::avg_pool3d_backward": solid_average_gradients,
+    "aten::_adaptive_avg_pool3d": lambda m: [(m(2, 2, 4, 6, 7), [2, 3, 4]), (m(2, 4, 6, 7), [1, 1, 1])],
+    "aten::_adaptive_avg_pool3d_backward": lambda m: [(m(2, 2, 2, 3, 4), m(2, 2, 4, 6, 7))],
+    "aten::grid_sampler_2d": real_only(grids(2, (0, 1, 2))),
+    "aten::grid_sampler_3d": real_only(grids(3, (0, 1))),
+    "aten::grid_sampler_2d_backward": grid_gradients(2, (0, 1, 2)),
+    "aten::grid_sampler_3d_backward": grid_gradients(3, (0, 1)),
+    "aten::nonzero": unary,
+    "aten::masked_select": lambda m: [(m(3, 4), m.mask(3, 4)), (m(3, 1), m.mask(4)), (m(4), m.mask(3, 4)), (m(), m.mask()), (m(0, 2), m.mask(2))],
+    "aten::_unique2": uniques,
     "aten::_adaptive_avg_pool2d": lambda m: [(m(2, 2, 6, 7), [3, 4]), (m(2, 6, 7), [1, 1])],
     "aten::_adaptive_avg_pool2d_backward": lambda m: [(m(2, 2, 3, 4), m(2, 2, 6, 7))],
     "aten::upsample_nearest1d": resized(*LINES, False),
@@ -273,22 +305,43 @@ SAMPLES = {
     "aten::upsample_nearest3d": resized(*SOLIDS, False),
     "aten::_upsample_nearest_exact1d": resized(*LINES, False),
     "aten::_upsample_nearest_exact2d": resized(*PLANES, False),
+    "aten::_upsample_nearest_exact3d": resized(*SOLIDS, False),
     "aten::upsample_linear1d": real_only(resized(*LINES, True)),
-    "aten::upsample_bilinear2d": real_only(resized(*PLANES, True)),
+    "aten::upsample_bilinear2d": of_float_and_byte(resized(*PLANES, True)),
     "aten::upsample_trilinear3d": real_only(resized(*SOLIDS, True)),
-    "aten::upsample_bicubic2d": real_only(resized(*PLANES, True)),
+    "aten::upsample_bicubic2d": of_float_and_byte(resized(*PLANES, True)),
     "aten::upsample_nearest1d_backward": real_only(resized_gradients(*LINES, False)),
     "aten::upsample_nearest2d_backward": real_only(resized_gradients(*PLANES, False)),
+    "aten::upsample_nearest3d_backward": real_only(resized_gradients(*SOLIDS, False)),
+    "aten::_upsample_nearest_exact1d_backward": real_only(resized_gradients(*LINES, False)),
+    "aten::_upsample_nearest_exact2d_backward": real_only(resized_gradients(*PLANES, False)),
+    "aten::_upsample_nearest_exact3d_backward": real_only(resized_gradients(*SOLIDS, False)),
+    "aten::upsample_trilinear3d_backward": real_only(resized_gradients(*SOLIDS, True)),
     "aten::upsample_linear1d_backward": real_only(resized_gradients(*LINES, True)),
     "aten::upsample_bilinear2d_backward": real_only(resized_gradients(*PLANES, True)),
     "aten::upsample_bicubic2d_backward": real_only(resized_gradients(*PLANES, True)),
+    # Factories, by the dtype of their result
+    "aten::arange.start_out": lambda m: [(0, 5, 1, {"dtype": m.dtype}), (7, 1, -2, {"dtype": m.dtype}), (3, 3, 1, {"dtype": m.dtype}), (0.25, 3, 0.5, {"dtype": m.dtype})][: 4 if m.dtype.is_floating_point else 3],
+    "aten::linspace.out": lambda m: [(*a, {"dtype": m.dtype}) for a in ((0, 9, 4), (9, 2, 5), (1, 5, 1), (1, 5, 0), (2.75, 8.5, 6))],
+    "aten::logspace.out": real_only(lambda m: [(*a, {"dtype": m.dtype}) for a in ((0, 2, 5), (-1, 1, 4, 2.0), (1, 5, 1), (1, 5, 0))]),
+    "aten::eye.out": lambda m: [(3, {"dtype": m.dtype}), (0, {"dtype": m.dtype})],
+    "aten::eye.m_out": lambda m: [(3, 2, {"dtype": m.dtype}), (2, 4, {"dtype": m.dtype}), (0, 2, {"dtype": m.dtype})],
+    "aten::tril_indices": lambda m: [(3, 4), (3, 4, 1), (4, 2, -1), (0, 3), (2, 2, -5)],
+    "aten::triu_indices": lambda m: [(3, 4), (3, 4, 1), (4, 2, -1), (0, 3), (2, 2, 5)],
     "aten::_fft_c2c": transforms,
     "aten::_fft_r2c": lambda m: [(t, d, n, onesided) for t, d, n, _ in transforms(m) for onesided in (True, False)],
     "aten::_fft_c2r": transforms_to_real,
 }  # fmt: skip
 
-# PyTorch has no CPU kernel of its own: what it is compared with.
-STAND_INS = {"aten::convolution_overrideable": "aten::convolution"}
+# PyTorch has no CPU kernel of its own, or one of the out= form: what it is compared with.
+STAND_INS = {
+    "aten::convolution_overrideable": "aten::convolution",
+    "aten::arange.start_out": "aten::arange.start_step",
+    "aten::linspace.out": "aten::linspace",
+    "aten::logspace.out": "aten::logspace",
+    "aten::eye.out": "aten::eye",
+    "aten::eye.m_out": "aten::eye.m",
+}
 
 # Compared with the result in the same dtype: it depends on the dtype's own limits.
 NATIVE = {"aten::nan_to_num"}
@@ -296,6 +349,8 @@ NATIVE = {"aten::nan_to_num"}
 # PyTorch's formula has a float32 constant in it for float64 too, or takes an input that was rounded before.
 SINGLE_CONSTANTS = {"aten::hardsigmoid_backward", "aten::log_sigmoid_backward"}
 
-# What PyTorch does and the reference refuses.
-COMPLEX = (torch.complex64, torch.complex128)
-GAPS = {"aten::logaddexp": COMPLEX, "aten::logcumsumexp": COMPLEX, "aten::logsumexp": COMPLEX}
+# PyTorch rounds bytes after each dim, the reference once: the results may be one apart.
+ROUNDED_BYTES = {"aten::upsample_bilinear2d", "aten::upsample_bicubic2d"}
+
+# What PyTorch does and the reference refuses, by dtype.
+GAPS: dict[str, tuple[torch.dtype, ...]] = {}

@@ -15,6 +15,8 @@ namespace ral::reference {
 
 // Arguments and outputs as for ral_kernel_table.launch, except that `data` is a host address: element [0, 0, ...] lies
 // at (char*)data + byte_offset. Ranks up to 16, strides in any order, 0 for broadcast inputs.
+// A sparse matrix as an operand of mm, mv, addmm and addmv is a list of its parts (RAL_VALUE_TENSOR_LIST): indices and
+// values (COO), or row pointers, column indices and values (CSR).
 // Inputs are only read, but for the running statistics of native_batch_norm and _native_batch_norm_legit in training,
 // which those operators update in place.
 //
@@ -24,8 +26,22 @@ namespace ral::reference {
 using Kernel = ral_status (*)(const ral_value* args, uint32_t arg_count, const ral_value* outs, uint32_t out_count,
                               std::string* why);
 
-// nullptr where there is none. `op` is the functional ATen overload, "aten::add.Tensor".
+// nullptr where there is none. `op` is the functional ATen overload, "aten::add.Tensor"; for factories that PyTorch
+// computes in their out= form only, that one, "aten::arange.start_out".
 RAL_API Kernel find(const std::string& op) noexcept;
+
+// A result as PyTorch lays it out; strides in elements.
+struct Result {
+  ral_dtype dtype;
+  std::vector<int64_t> shape, strides;
+};
+// For operators whose results' sizes depend on the arguments' values (nonzero): called first, with the kernel's own
+// arguments, it says what outputs the kernel wants. Answers as the kernel does.
+using Sizing = ral_status (*)(const ral_value* args, uint32_t arg_count, std::vector<Result>* results,
+                              std::string* why);
+
+// nullptr where the sizes follow from the arguments' shapes, or there is no kernel.
+RAL_API Sizing find_sizing(const std::string& op) noexcept;
 
 // All names that find() knows, sorted.
 RAL_API std::vector<std::string> ops();

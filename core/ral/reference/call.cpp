@@ -93,12 +93,12 @@ std::string Call::string(uint32_t i, const char* otherwise) const {
   return v->u.string;
 }
 
-ral_status run(Body body, const Call& call, std::string* why) noexcept {
+ral_status guarded(std::string* why, const std::function<void()>& f) noexcept {
   const auto say = [&](const std::string& text) {
     if (why) *why = text;
   };
   try {
-    body(call);
+    f();
     return RAL_SUCCESS;
   } catch (const Refused& refused) {
     say(refused.why);

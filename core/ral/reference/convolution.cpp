@@ -112,29 +112,38 @@ void convolution(const Call& call) {
   });
 }
 
+template <class T>
+std::vector<T> conjugate(std::vector<T> values) {
+  if constexpr (std::is_same_v<T, Complex>)
+    for (T& v : values) v = std::conj(v);
+  return values;
+}
+
 // (grad_output, input, weight, bias_sizes, stride, padding, dilation, transposed, output_padding, groups, output_mask)
 void convolution_backward(const Call& call) {
   const View grad = call.tensor(0), input = call.tensor(1), weight = call.tensor(2);
   const Geometry g = geometry(call, 4, input, weight, grad);
   const bool transposed = call.flag(7, false);
-  require(!is_complex(grad.dtype), "the gradient of a complex convolution");
   const ral_value* mask = call.value(10);
   require(mask && mask->tag == RAL_VALUE_BOOL_LIST && mask->u.bools.count == 3, "an output mask of other than three");
-  const std::vector<Real> dy = read<Real>(grad), x = read<Real>(input), w = read<Real>(weight);
-  std::vector<Real> dx(x.size(), 0), dw(w.size(), 0), db(grad.size(1), 0);
-  terms(g, [&](int64_t large, int64_t k, int64_t small) {
-    const int64_t out = transposed ? large : small, in = transposed ? small : large;
-    dx[in] += dy[out] * w[k];
-    dw[k] += dy[out] * x[in];
-  });
-  const int64_t each = product(Dims(grad.shape.begin() + 2, grad.shape.end()));
-  for (size_t i = 0; i < dy.size(); ++i) db[static_cast<int64_t>(i) / each % grad.size(1)] += dy[i];
-  const std::vector<Real>* results[] = {&dx, &dw, &db};
   std::array<std::optional<View>, 3> outs;
   for (uint32_t i = 0; i < 3; ++i)
     if (mask->u.bools.items[i]) outs[i] = call.out(i);
-  for (uint32_t i = 0; i < 3; ++i)
-    if (outs[i]) write(*outs[i], *results[i]);
+  in_domain(domain_of(grad.dtype), [&](auto zero) {
+    using T = decltype(zero);
+    const std::vector<T> dy = read<T>(grad), x = conjugate(read<T>(input)), w = conjugate(read<T>(weight));
+    std::vector<T> dx(x.size(), T(0)), dw(w.size(), T(0)), db(grad.size(1), T(0));
+    terms(g, [&](int64_t large, int64_t k, int64_t small) {
+      const int64_t out = transposed ? large : small, in = transposed ? small : large;
+      dx[in] += dy[out] * w[k];
+      dw[k] += dy[out] * x[in];
+    });
+    const int64_t each = product(Dims(grad.shape.begin() + 2, grad.shape.end()));
+    for (size_t i = 0; i < dy.size(); ++i) db[static_cast<int64_t>(i) / each % grad.size(1)] += dy[i];
+    const std::vector<T>* results[] = {&dx, &dw, &db};
+    for (uint32_t i = 0; i < 3; ++i)
+      if (outs[i]) write(*outs[i], *results[i]);
+  });
 }
 
 }  // namespace

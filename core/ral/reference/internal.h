@@ -4,6 +4,7 @@
 #include <complex>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -191,15 +192,27 @@ T number(const Call& call, uint32_t i, T otherwise) {
 struct Entry {
   const char* name;
   Kernel kernel;
+  Sizing sizing = nullptr;
 };
 
+// Runs f; the status and *why (which may be nullptr) say what it threw.
+ral_status guarded(std::string* why, const std::function<void()>& f) noexcept;
+
 using Body = void (*)(const Call& call);
-ral_status run(Body body, const Call& call, std::string* why) noexcept;
 
 template <Body body>
 ral_status kernel(const ral_value* args, uint32_t arg_count, const ral_value* outs, uint32_t out_count,
                   std::string* why) {
-  return run(body, Call(args, arg_count, outs, out_count), why);
+  const Call call(args, arg_count, outs, out_count);
+  return guarded(why, [&] { body(call); });
+}
+
+using SizingBody = std::vector<Result> (*)(const Call& call);
+
+template <SizingBody body>
+ral_status sizing(const ral_value* args, uint32_t arg_count, std::vector<Result>* results, std::string* why) {
+  const Call call(args, arg_count, nullptr, 0);
+  return guarded(why, [&] { *results = body(call); });
 }
 
 // One table a family.
@@ -219,6 +232,9 @@ std::vector<Entry> sort_ops();
 std::vector<Entry> convolution_ops();
 std::vector<Entry> pooling_ops();
 std::vector<Entry> interpolate_ops();
+std::vector<Entry> grid_sampler_ops();
+std::vector<Entry> selection_ops();
+std::vector<Entry> factory_ops();
 std::vector<Entry> fft_ops();
 
 }  // namespace ral::reference

@@ -88,7 +88,8 @@ template <int spatial, Rule rule, bool aligns, bool backward>
 void interpolate(const Call& call) {
   const View from = call.tensor(0), to = call.out();
   require(from.rank() == spatial + 2 && to.rank() == spatial + 2, "the rank does not fit");
-  require(domain_of(from.dtype) == Domain::Real || (!aligns && from.dtype == RAL_UINT8), "a resampling of this dtype");
+  require(domain_of(from.dtype) == Domain::Real || (from.dtype == RAL_UINT8 && !backward && (!aligns || spatial == 2)),
+          "a resampling of this dtype");
   if (from.count() == 0 || to.count() == 0) {
     require(to.count() == 0, "a resampling of no elements");
     return;
@@ -103,6 +104,9 @@ void interpolate(const Call& call) {
     for (int64_t i = 0; i < line.out; ++i) taps.push_back(rule(line, i));
     values = resample(values, product(Dims(from.shape.begin() + d + 1, from.shape.end())), line, taps, backward);
   }
+  // Bytes are rounded to the nearest at the end; PyTorch rounds them after each dim and may be off by one.
+  if (to.dtype == RAL_UINT8)
+    for (Real& v : values) v = std::clamp(std::floor(v + 0.5), 0.0, 255.0);
   write(to, values);
 }
 
@@ -115,14 +119,20 @@ std::vector<Entry> interpolate_ops() {
       {"aten::upsample_nearest3d", kernel<interpolate<3, nearest, false, false>>},
       {"aten::_upsample_nearest_exact1d", kernel<interpolate<1, nearest_exact, false, false>>},
       {"aten::_upsample_nearest_exact2d", kernel<interpolate<2, nearest_exact, false, false>>},
+      {"aten::_upsample_nearest_exact3d", kernel<interpolate<3, nearest_exact, false, false>>},
       {"aten::upsample_linear1d", kernel<interpolate<1, linear, true, false>>},
       {"aten::upsample_bilinear2d", kernel<interpolate<2, linear, true, false>>},
       {"aten::upsample_trilinear3d", kernel<interpolate<3, linear, true, false>>},
       {"aten::upsample_bicubic2d", kernel<interpolate<2, cubic, true, false>>},
       {"aten::upsample_nearest1d_backward", kernel<interpolate<1, nearest, false, true>>},
       {"aten::upsample_nearest2d_backward", kernel<interpolate<2, nearest, false, true>>},
+      {"aten::upsample_nearest3d_backward", kernel<interpolate<3, nearest, false, true>>},
+      {"aten::_upsample_nearest_exact1d_backward", kernel<interpolate<1, nearest_exact, false, true>>},
+      {"aten::_upsample_nearest_exact2d_backward", kernel<interpolate<2, nearest_exact, false, true>>},
+      {"aten::_upsample_nearest_exact3d_backward", kernel<interpolate<3, nearest_exact, false, true>>},
       {"aten::upsample_linear1d_backward", kernel<interpolate<1, linear, true, true>>},
       {"aten::upsample_bilinear2d_backward", kernel<interpolate<2, linear, true, true>>},
+      {"aten::upsample_trilinear3d_backward", kernel<interpolate<3, linear, true, true>>},
       {"aten::upsample_bicubic2d_backward", kernel<interpolate<2, cubic, true, true>>},
   };
 }

@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "elementwise.h"
+#include "numbers.h"
 
 namespace ral::reference {
 namespace {
@@ -66,12 +67,6 @@ double erfinv(double y) {
 double round_decimals(double x, int decimals) {
   const double ten = std::pow(10.0, std::abs(decimals));
   return decimals < 0 ? std::nearbyint(x / ten) * ten : std::nearbyint(x * ten) / ten;
-}
-
-double log_add(double a, double b) {
-  if (std::isinf(a) && a == b) return a;
-  const double high = std::fmax(a, b);
-  return is_nan(a) || is_nan(b) ? NAN : high + std::log1p(std::exp(-std::abs(a - b)));
 }
 
 template <class T>
@@ -151,7 +146,7 @@ constexpr Op kTable[] = {
     reals("aten::hypot", 2, [](const Args<Real>& a) { return std::hypot(a[0], a[1]); }),
     reals("aten::copysign.Tensor", 2, [](const Args<Real>& a) { return std::copysign(a[0], a[1]); }),
     reals("aten::copysign.Scalar", 2, [](const Args<Real>& a) { return std::copysign(a[0], a[1]); }),
-    reals("aten::logaddexp", 2, [](const Args<Real>& a) { return log_add(a[0], a[1]); }),
+    floats("aten::logaddexp", 2, [](const auto& a) { return log_add(a[0], a[1]); }),
     reals("aten::logaddexp2", 2, [](const Args<Real>& a) { return log_add(a[0] * kLn2, a[1] * kLn2) / kLn2; }),
     reals("aten::xlogy.Tensor", 2, [](const Args<Real>& a) { return xlogy(a[0], a[1]); }),
     reals("aten::xlogy.Scalar_Other", 2, [](const Args<Real>& a) { return xlogy(a[0], a[1]); }),
@@ -160,6 +155,20 @@ constexpr Op kTable[] = {
 };
 
 }  // namespace
+
+double log_add(double a, double b) {
+  if (std::isinf(a) && a == b) return a;
+  const double high = std::fmax(a, b);
+  return is_nan(a) || is_nan(b) ? NAN : high + std::log1p(std::exp(-std::abs(a - b)));
+}
+
+Complex log_add(const Complex& a, const Complex& b) {
+  if (is_nan(a) || is_nan(b)) return {NAN, NAN};
+  const Complex &high = a.real() < b.real() ? b : a, &low = a.real() < b.real() ? a : b;
+  if (std::isinf(high.real()) && high.real() == low.real())
+    return high.real() < 0 ? low : std::log(std::exp(low) + std::exp(high));
+  return high + log1p(std::exp(low - high));
+}
 
 std::vector<Entry> math_ops() { return entries<kTable>(); }
 

@@ -1,5 +1,6 @@
-// Matrix and vector products. Everything is computed before anything is written: an output may be an operand too.
-#include "internal.h"
+// Matrix and vector products, of dense operands here; with one sparse operand, see sparse.cpp. Everything is computed
+// before anything is written: an output may be an operand too.
+#include "product.h"
 
 namespace ral::reference {
 namespace {
@@ -69,24 +70,6 @@ void conjugate(std::vector<T>& values) {
     for (T& v : values) v = std::conj(v);
 }
 
-// out = beta * added + alpha * product. beta 0 leaves `added` unread, NaN and all.
-template <class T>
-void finish(const View& out, std::vector<T> product, const std::optional<View>& added, const T& beta, const T& alpha) {
-  require(static_cast<int64_t>(product.size()) == out.count(), "the output's shape is not the product's");
-  for (T& v : product) v *= alpha;
-  if (added && beta != T(0)) {
-    const std::vector<T> other = read<T>(broadcast(*added, out.shape));
-    for (size_t i = 0; i < product.size(); ++i) product[i] += beta * other[i];
-  }
-  write(out, product);
-}
-
-template <class F>
-void in_output_domain(const Call& call, F f) {
-  const View out = call.out();
-  in_domain(domain_of(out.dtype), [&](auto zero) { f(out, zero); });
-}
-
 // How two operands become batches of matrices.
 using Shaper = View (*)(const View& view);
 View batch(const View& v) { return as_batch(v); }
@@ -95,6 +78,7 @@ View column_batch(const View& v) { return as_batch(column(v)); }
 
 template <Shaper left, Shaper right, bool conjugated = false>
 void plain(const Call& call) {
+  if (has_sparse_operand(call, 0)) return sparse_product(call);
   in_output_domain(call, [&](const View& out, auto zero) {
     using T = decltype(zero);
     const View a = left(call.tensor(0)), b = right(call.tensor(1));
@@ -108,6 +92,7 @@ void plain(const Call& call) {
 // addmm and its like: (self, a, b, *, beta, alpha).
 template <Shaper left, Shaper right>
 void added(const Call& call) {
+  if (has_sparse_operand(call, 1)) return sparse_product_added(call);
   in_output_domain(call, [&](const View& out, auto zero) {
     using T = decltype(zero);
     finish<T>(out, products<T>(left(call.tensor(1)), right(call.tensor(2))), call.tensor(0), number<T>(call, 3, T(1)),

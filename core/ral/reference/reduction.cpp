@@ -30,13 +30,32 @@ Wide<T> total(const std::vector<T>& lane) {
   return sum;
 }
 
+template <bool all>
+struct Truth {
+  template <class T>
+  static T of(const std::vector<T>& lane) {
+    for (const T& v : lane)
+      if ((v != T(0)) != all) return T(!all);
+    return T(all);
+  }
+};
+struct NoTruth {
+  template <class T>
+  static T of(const std::vector<T>&) {
+    refuse("a floating result with dtype bool");
+  }
+};
+
+// OfTruth is what the reduction is where its output is bool: the elements count as true or false.
 struct Sum {
+  using OfTruth = Truth<false>;
   template <class T>
   static T of(const std::vector<T>& lane) {
     return T(total(lane));
   }
 };
 struct Mean {
+  using OfTruth = NoTruth;
   template <class T>
   static T of(const std::vector<T>& lane) {
     if constexpr (std::is_integral_v<T>)
@@ -46,6 +65,7 @@ struct Mean {
   }
 };
 struct Product {
+  using OfTruth = Truth<true>;
   template <class T>
   static T of(const std::vector<T>& lane) {
     Wide<T> out(1);
@@ -53,7 +73,16 @@ struct Product {
     return T(out);
   }
 };
+struct AnyButNan {
+  template <class T>
+  static T of(const std::vector<T>& lane) {
+    for (const T& v : lane)
+      if (v != T(0) && !is_nan(v)) return T(1);
+    return T(0);
+  }
+};
 struct NanSum {
+  using OfTruth = AnyButNan;
   template <class T>
   static T of(const std::vector<T>& lane) {
     Wide<T> sum(0);
@@ -63,9 +92,17 @@ struct NanSum {
   }
 };
 struct LogSumExp {
+  using OfTruth = NoTruth;
   template <class T>
   static T of(const std::vector<T>& lane) {
-    if constexpr (std::is_same_v<T, Real>) {
+    if constexpr (std::is_same_v<T, Complex>) {
+      Real high = -std::numeric_limits<Real>::infinity();  // of the real parts, which give the magnitudes
+      for (const Complex& v : lane) high = is_nan(v.real()) || v.real() > high ? v.real() : high;
+      if (std::isinf(high)) high = 0;
+      std::complex<long double> sum(0);
+      for (const Complex& v : lane) sum += std::complex<long double>(std::exp(v - high));
+      return std::log(Complex(sum)) + high;
+    } else if constexpr (std::is_same_v<T, Real>) {
       Real high = -std::numeric_limits<Real>::infinity();
       for (const Real v : lane) high = is_nan(v) || v > high ? v : high;
       if (std::isinf(high)) return high;
@@ -73,17 +110,8 @@ struct LogSumExp {
       for (const Real v : lane) sum += std::exp(v - high);
       return high + std::log(static_cast<Real>(sum));
     } else {
-      refuse("logsumexp of other than real floating numbers");
+      refuse("logsumexp of other than floating numbers");
     }
-  }
-};
-template <bool all>
-struct Truth {
-  template <class T>
-  static T of(const std::vector<T>& lane) {
-    for (const T& v : lane)
-      if ((v != T(0)) != all) return T(!all);
-    return T(all);
   }
 };
 struct CountNonzero {
@@ -115,8 +143,10 @@ void reduce(const View& in, const View& out, const std::vector<bool>& mask, Read
 template <class F, int dims, Reads reads = Reads::Output>
 void reduction(const Call& call) {
   const View in = call.tensor(0), out = call.out();
-  require(reads == Reads::Input || out.dtype != RAL_BOOL, "a sum with dtype bool");
-  reduce<F>(in, out, mask_at(call, dims, in.rank()), reads);
+  const std::vector<bool> mask = mask_at(call, dims, in.rank());
+  if constexpr (reads == Reads::Output)
+    if (out.dtype == RAL_BOOL) return reduce<typename F::OfTruth>(in, out, mask, Reads::Input);
+  reduce<F>(in, out, mask, reads);
 }
 
 // any.dims and all.dims: an empty list reduces nothing.

@@ -8,13 +8,14 @@
 namespace ral::reference {
 namespace {
 
-const std::map<std::string, Kernel>& registry() {
+const std::map<std::string, Entry>& registry() {
   static const auto* all = [] {
-    auto* map = new std::map<std::string, Kernel>;
+    auto* map = new std::map<std::string, Entry>;
     for (const auto& family :
-         {arithmetic_ops, math_ops, activation_ops, reduction_ops, extremum_ops, scan_ops, softmax_ops, norm_ops,
-          loss_ops, matmul_ops, index_ops, shape_ops, sort_ops, convolution_ops, pooling_ops, interpolate_ops, fft_ops})
-      for (const Entry& entry : family()) map->emplace(entry.name, entry.kernel);
+         {arithmetic_ops, math_ops,        activation_ops,   reduction_ops, extremum_ops, scan_ops, softmax_ops,
+          norm_ops,       loss_ops,        matmul_ops,       index_ops,     shape_ops,    sort_ops, convolution_ops,
+          pooling_ops,    interpolate_ops, grid_sampler_ops, selection_ops, factory_ops,  fft_ops})
+      for (const Entry& entry : family()) map->emplace(entry.name, entry);
     return map;
   }();
   return *all;
@@ -24,12 +25,17 @@ const std::map<std::string, Kernel>& registry() {
 
 Kernel find(const std::string& op) noexcept {
   const auto place = registry().find(op);
-  return place == registry().end() ? nullptr : place->second;
+  return place == registry().end() ? nullptr : place->second.kernel;
+}
+
+Sizing find_sizing(const std::string& op) noexcept {
+  const auto place = registry().find(op);
+  return place == registry().end() ? nullptr : place->second.sizing;
 }
 
 std::vector<std::string> ops() {
   std::vector<std::string> names;
-  for (const auto& [name, kernel] : registry()) names.push_back(name);
+  for (const auto& [name, entry] : registry()) names.push_back(name);
   return names;
 }
 

@@ -1,7 +1,5 @@
 // Running sums, products and extrema along one dim.
-#include <cmath>
-
-#include "internal.h"
+#include "numbers.h"
 
 namespace ral::reference {
 namespace {
@@ -38,20 +36,15 @@ void scan(const Call& call) {
   });
 }
 
-void log_sum_exp(const Call& call) {
-  const View in = call.tensor(0), out = call.out();
-  require(domain_of(in.dtype) == Domain::Real, "logcumsumexp of other than real floating numbers");
-  const std::vector<bool> mask = dim_mask({call.integer(1, 0)}, in.rank());
-  for (Lanes lanes({in, out}, mask); lanes; lanes.next()) {
-    std::vector<Real> lane = read<Real>(lanes[0]);
-    for (size_t i = 1; i < lane.size(); ++i) {
-      const Real a = lane[i - 1], b = lane[i], high = a > b ? a : b;
-      const bool equal_infinities = std::isinf(a) && a == b;
-      lane[i] = is_nan(a) || is_nan(b) ? NAN : equal_infinities ? a : high + std::log1p(std::exp(-std::abs(a - b)));
-    }
-    write(lanes[1], lane);
+struct LogSumExp {
+  template <class T>
+  static void step(T& so_far, const T& next) {
+    if constexpr (std::is_integral_v<T>)
+      refuse("logcumsumexp of other than floating numbers");
+    else
+      so_far = log_add(so_far, next);
   }
-}
+};
 
 // The last of equals, NaN over all.
 template <bool largest>
@@ -82,8 +75,10 @@ void extremum(const Call& call) {
 
 std::vector<Entry> scan_ops() {
   return {
-      {"aten::cumsum", kernel<scan<Sum>>},         {"aten::cumprod", kernel<scan<Product>>},
-      {"aten::logcumsumexp", kernel<log_sum_exp>}, {"aten::cummax", kernel<extremum<true>>},
+      {"aten::cumsum", kernel<scan<Sum>>},
+      {"aten::cumprod", kernel<scan<Product>>},
+      {"aten::logcumsumexp", kernel<scan<LogSumExp>>},
+      {"aten::cummax", kernel<extremum<true>>},
       {"aten::cummin", kernel<extremum<false>>},
   };
 }
