@@ -45,7 +45,8 @@ const Op kModelOps[] = {
      NORM("T[6,40] T[6,40] l[40] V[6,1] V[6,1] T[40] T[40] m111 -> T[6,40] T[40] T[40] | "
           "T[3,5,8] T[3,5,8] l[5,8] V[3,1,1] V[3,1,1] T[5,8] T[5,8] m111 -> T[3,5,8] T[5,8] T[5,8]")},
     {"native_batch_norm", NORM(BATCH_NORM)},
-    {"_native_batch_norm_legit", NORM(BATCH_NORM)},
+    {"_native_batch_norm_legit", NORM("T[6,5] T[5] T[5] T[5] T[5] b0 d0.1 d1e-5 -> T[6,5] V[0] V[0] | "
+                                      "T[4,3,5,5] n n T[3] T[3] b0 d0.1 d1e-3 -> T[4,3,5,5] V[0] V[0]")},
     {"_native_batch_norm_legit_functional",
      NORM("T[4,3,5,5] T[3] T[3] T[3] T[3] b1 d0.1 d1e-5 -> T[4,3,5,5] V[3] V[3] T[3] T[3]")},
     {"_native_batch_norm_legit_no_training", NORM("T[4,3,5,5] T[3] T[3] T[3] T[3] d0.1 d1e-5 -> T[4,3,5,5] V[0] V[0] | "

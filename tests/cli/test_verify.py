@@ -162,6 +162,14 @@ def test_exit_in_a_kernel_is_a_failure(tmp_path: Path, capsys: Any) -> None:
 
 
 @needs_compiler
+def test_what_a_plugin_prints_is_no_result(tmp_path: Path, capsys: Any) -> None:
+    noise = 'printf("{\\"result\\": \\"failed\\", \\"message\\": \\"\\"}\\n{"); fflush(stdout);'
+    status, report = verify(capsys, changed(tmp_path, LOOP, f"{noise} {LOOP}"), "--no-speed")
+    assert status == 0
+    assert kernels_of(report)["aten::add.Tensor"]["passed"] >= 5
+
+
+@needs_compiler
 def test_a_crash_at_load_is_reported(tmp_path: Path, capsys: Any) -> None:
     status, report = verify(capsys, compile_plugin(tmp_path, "badchip", CRASHING))
     assert status == 1

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,7 +13,7 @@ import pytest
 from plugin_sources import needs_compiler
 from reference_plugin import entry, make_reference_plugin, reference_ops
 
-from torch_fl_core.cli import ralctl
+from torch_fl_core.cli import places, ralctl
 
 pytestmark = needs_compiler
 
@@ -84,6 +86,48 @@ def test_what_the_manifest_has_no_word_for_is_named(verify: Verify) -> None:
     assert reasons["aten::_softmax"]["in place"] == "the operator has no in-place form"
     assert reasons["aten::_softmax"]["mixed types"] == "the operator takes tensors of one type"
     assert reasons["aten::_softmax"]["NaN and infinity"] is None
+
+
+SCHEMA_TYPES = {
+    **dict.fromkeys("TBV", {"Tensor", "Optional[Tensor]"}), **dict.fromkeys("ZIXH", {"Tensor", "Optional[Tensor]"}),
+    "L": {"List[Tensor]"}, "O": {"List[Optional[Tensor]]"}, "l": {"List[int]", "Optional[List[int]]"},
+    "m": {"List[bool]"}, "b": {"bool", "Optional[bool]"}, "s": {"str", "Optional[str]"}, "D": {"int", "Optional[int]"},
+    "i": {"int", "Optional[int]", "number", "Optional[number]"}, "c": {"number", "Optional[number]"},
+    "d": {"float", "Optional[float]", "number", "Optional[number]"},
+}  # fmt: skip
+
+
+def fits(word: str, wanted: str) -> bool:
+    """Is this word of a pattern an argument of that type of PyTorch's?"""
+    return wanted.startswith("Optional") if word == "n" else wanted in SCHEMA_TYPES[word[0]]
+
+
+def test_arguments_follow_pytorchs_schemas(tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch")
+    folder = make_reference_plugin(tmp_path, [entry(op) for op in reference_ops()])
+    done = subprocess.run(
+        [places.package_folder() / "ral-verify", "--no-speed", "--dtypes", "float32,complex64", folder],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    patterns: dict[str, set[str]] = {}
+    for event in map(json.loads, done.stdout.splitlines()):
+        if "part" in event:
+            found = patterns.setdefault(event["name"], set())
+        elif event.get("aspect") and "case" in event:
+            found.add(re.match(r"\((.*)\), (float32|complex64),", event["case"])[1])
+    ops = [op for op in patterns if op.startswith("aten::") and op not in WITHOUT_ARGUMENTS]
+    assert len(ops) > 300
+    for op in ops:
+        name, _, overload = op.removeprefix("aten::").partition(".")
+        schema = getattr(getattr(torch.ops.aten, name), overload or "default")._schema
+        types = [str(argument.type) for argument in schema.arguments]
+        assert patterns[op], op
+        for pattern in patterns[op]:
+            words = pattern.split(" ")
+            assert len(words) == len(types), f"{pattern} for {schema}"
+            assert all(map(fits, words, types)), f"{pattern} for {schema}"
 
 
 # ---- Wrong kernels ---------------------------------------------------------------------------------
