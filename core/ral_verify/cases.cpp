@@ -1,24 +1,15 @@
-// Patterns made into arguments, and the outputs that they ask for.
+// Patterns made into calls: the arguments, the outputs that they ask for, and which calls make up an aspect.
 #include "cases.h"
 
 #include <algorithm>
-#include <cstdlib>
-#include <numeric>
-#include <random>
-#include <sstream>
+#include <cstring>
+#include <set>
 
 #include "ral/status.h"
 
 namespace ral_verify {
 
 namespace {
-
-enum class Layout { Dense, Transposed, Sliced, Offset, Expanded };
-
-struct Operand {
-  Dims shape;
-  Layout layout;
-};
 
 // The operands of one element-wise case; the last stands for all further tensors.
 struct Arrangement {
@@ -44,180 +35,11 @@ const std::vector<Arrangement>& arrangements() {
   return all;
 }
 
-class Draw {
- public:
-  explicit Draw(const std::string& seed) : engine_(std::hash<std::string>()(seed)) {}
-
-  void fill(Tensor& tensor, double low, double high) {
-    const int64_t count = static_cast<int64_t>(tensor.bytes.size() / ral::dtype_size(tensor.dtype));
-    const bool is_unsigned = tensor.dtype == RAL_UINT8 || tensor.dtype >= RAL_UINT16;
-    for (int64_t i = 0; i < count; ++i) {
-      const double unit = static_cast<double>(engine_() >> 11) / 9007199254740992.0;
-      if (tensor.dtype == RAL_BOOL)
-        store(tensor, i, unit < 0.5);
-      else if (is_floating(tensor.dtype))
-        store(tensor, i, low + unit * (high - low));
-      else if (low >= 0)
-        store(tensor, i, 1 + static_cast<int>(unit * 9));
-      else
-        store(tensor, i, static_cast<int>(unit * (is_unsigned ? 10 : 19)) - (is_unsigned ? 0 : 9));
-    }
-  }
-
-  // Whole numbers, each once, in any order: no ties. At most 200 fit into 8 bits.
-  void fill_distinct(Tensor& tensor) {
-    std::vector<int> numbers(tensor.bytes.size() / ral::dtype_size(tensor.dtype));
-    const bool is_unsigned = tensor.dtype == RAL_UINT8 || tensor.dtype >= RAL_UINT16;
-    std::iota(numbers.begin(), numbers.end(), is_unsigned ? 0 : -static_cast<int>(numbers.size() / 2));
-    for (size_t i = numbers.size(); i > 1; --i) std::swap(numbers[i - 1], numbers[engine_() % i]);
-    for (size_t i = 0; i < numbers.size(); ++i) store(tensor, static_cast<int64_t>(i), numbers[i]);
-  }
-
- private:
-  std::mt19937_64 engine_;
-};
-
-// Memory for a tensor of that shape and layout, not yet filled.
-Tensor arranged(ral_dtype dtype, const Dims& shape, Layout layout) {
-  Tensor tensor = dense(dtype, shape, 0);
-  const size_t size = ral::dtype_size(dtype);
-  if (shape.empty()) return tensor;
-  switch (layout) {
-    case Layout::Dense: break;
-    case Layout::Transposed: {
-      Dims reversed(shape.rbegin(), shape.rend());
-      tensor.strides = dense_strides(reversed);
-      std::reverse(tensor.strides.begin(), tensor.strides.end());
-      break;
-    }
-    case Layout::Sliced: {  // every second element of wider rows
-      if (!tensor.count()) break;
-      Dims wide = shape;
-      wide.back() = 2 * shape.back() + 3;
-      tensor.strides = dense_strides(wide);
-      tensor.strides.back() = 2;
-      tensor.offset = 3;
-      tensor.bytes.assign(product(wide) * size, 0);
-      break;
-    }
-    case Layout::Offset:
-      tensor.offset = 5;
-      tensor.bytes.assign((product(shape) + 5) * size, 0);
-      break;
-    case Layout::Expanded: {
-      Dims one = shape;
-      one[0] = 1;
-      tensor.strides = dense_strides(one);
-      tensor.strides[0] = 0;
-      tensor.bytes.assign(product(one) * size, 0);
-      break;
-    }
-  }
-  return tensor;
-}
-
-Dims numbers_in(const std::string& list) {
-  Dims numbers;
-  std::istringstream words(list);
-  for (std::string word; std::getline(words, word, ',');) numbers.push_back(std::atoll(word.c_str()));
-  return numbers;
-}
-
-// The bracketed lists of a token: "L[3,4][2,4]".
-std::vector<Dims> lists_in(const std::string& token) {
-  std::vector<Dims> lists;
-  for (size_t at = token.find('['); at != std::string::npos; at = token.find('[', at + 1))
-    lists.push_back(numbers_in(token.substr(at + 1, token.find(']', at) - at - 1)));
-  return lists;
-}
-
-std::vector<std::string> patterns_of(const Op& op) {
-  std::vector<std::string> patterns;
-  const std::string all = op.patterns;
-  for (size_t begin = 0; begin < all.size();) {
-    const size_t end = std::min(all.find(" | ", begin), all.size());
-    patterns.push_back(all.substr(begin, end - begin));
-    begin = end + 3;
-  }
-  return patterns;
-}
-
-bool has_indices(const Op& op) { return op.shape == Shape::ValueIndex || op.type == Type::Index; }
-
-struct Builder {
-  const Op& op;
-  ral_dtype dtype;
-  Draw draw;
-  size_t tensors = 0;
-
-  Tensor tensor(ral_dtype type, const Dims& shape, Layout layout) {
-    Tensor made = arranged(type, shape, layout);
-    const bool later = tensors++ > 0 && op.later_low != -100;
-    if (has_indices(op) && type != RAL_BOOL && made.bytes.size() / ral::dtype_size(type) <= 4096)
-      draw.fill_distinct(made);
-    else
-      draw.fill(made, later ? op.later_low : op.low, op.high);
-    return made;
-  }
-
-  Argument argument(const std::string& token, const Operand& operand) {
-    Argument made;
-    const std::string rest = token.substr(1);
-    const std::vector<Dims> shapes = lists_in(token);
-    switch (token[0]) {
-      case 'T':
-      case 'B':
-        made.tag = RAL_VALUE_TENSOR;
-        made.tensors = {
-            tensor(token[0] == 'B' ? RAL_BOOL : dtype, shapes.empty() ? operand.shape : shapes[0], operand.layout)};
-        break;
-      case 'Z':
-        made.tag = RAL_VALUE_TENSOR;
-        made.tensors = {tensor(dtype, {}, Layout::Dense)};
-        break;
-      case 'L':
-        made.tag = RAL_VALUE_TENSOR_LIST;
-        for (const Dims& shape : shapes) made.tensors.push_back(tensor(dtype, shape, operand.layout));
-        break;
-      case 'D':
-        made.tag = RAL_VALUE_DTYPE;
-        made.i = dtype;
-        break;
-      case 'i':
-      case 'b':
-        made.tag = token[0] == 'i' ? RAL_VALUE_INT : RAL_VALUE_BOOL;
-        made.i = std::atoll(rest.c_str());
-        break;
-      case 'd':
-        made.tag = RAL_VALUE_DOUBLE;
-        made.d = std::atof(rest.c_str());
-        break;
-      case 's':
-        made.tag = RAL_VALUE_STRING;
-        made.text = token.substr(2);
-        break;
-      case 'l':
-        made.tag = RAL_VALUE_INT_LIST;
-        made.ints = shapes[0];
-        break;
-      default: break;  // n
-    }
-    return made;
-  }
-
-  std::vector<Argument> arguments(const std::string& pattern, const std::vector<Operand>& operands) {
-    std::vector<Argument> made;
-    std::istringstream words(pattern);
-    for (std::string token; words >> token;)
-      made.push_back(argument(token, operands[std::min(tensors, operands.size() - 1)]));
-    return made;
-  }
-};
-
 std::vector<const Tensor*> tensors_of(const std::vector<Argument>& arguments) {
   std::vector<const Tensor*> all;
   for (const Argument& argument : arguments)
-    for (const Tensor& tensor : argument.tensors) all.push_back(&tensor);
+    for (const Tensor& tensor : argument.tensors)
+      if (tensor.dtype >= 0) all.push_back(&tensor);
   return all;
 }
 
@@ -274,6 +96,7 @@ std::vector<Dims> output_shapes(const Op& op, const std::vector<Argument>& argum
       return {shape};
     }
     case Shape::Vector: return {{tensors[tensors.size() - 2]->shape[0]}};
+    case Shape::Given: break;  // by the pattern
     case Shape::Cat: {
       Dims shape = first;
       const int64_t dim = arguments[1].i < 0 ? arguments[1].i + static_cast<int64_t>(shape.size()) : arguments[1].i;
@@ -286,13 +109,14 @@ std::vector<Dims> output_shapes(const Op& op, const std::vector<Argument>& argum
 
 ral_dtype output_type(const Op& op, ral_dtype dtype, size_t output) {
   if (op.shape == Shape::ValueIndex && output == 1) return RAL_INT64;
-  if (op.shape == Shape::LayerNorm && output > 0 && dtype != RAL_FLOAT64) return RAL_FLOAT32;
+  if (op.shape == Shape::LayerNorm && output > 0) return accumulate_type(dtype);
   switch (op.type) {
     case Type::Same: return dtype;
     case Type::Bool: return RAL_BOOL;
     case Type::BoolOrByte: return dtype == RAL_UINT8 ? RAL_UINT8 : RAL_BOOL;
-    case Type::Float: return is_floating(dtype) ? dtype : RAL_FLOAT32;
-    case Type::Sum: return is_floating(dtype) ? dtype : RAL_INT64;
+    case Type::Float: return dtype < RAL_FLOAT16 || is_unsigned(dtype) ? ral_dtype{RAL_FLOAT32} : dtype;
+    case Type::Sum: return dtype < RAL_FLOAT16 || is_unsigned(dtype) ? ral_dtype{RAL_INT64} : dtype;
+    case Type::Real: return real_type(dtype);
     case Type::Number: return dtype == RAL_BOOL ? RAL_INT64 : dtype;
     case Type::Index: return RAL_INT64;
   }
@@ -305,21 +129,37 @@ double terms(const Op& op, const Case& call) {
   double most = 1;
   for (const Tensor* tensor : tensors_of(call.arguments)) {
     for (int64_t size : tensor->shape) most = std::max(most, static_cast<double>(size));
+    if (op.shape == Shape::Given && !tensor->shape.empty() && tensor->shape[0])
+      most = std::max(most, static_cast<double>(tensor->count() / tensor->shape[0]));
     const double outputs = static_cast<double>(std::max<int64_t>(1, call.outputs[0].count()));
     most = std::max(most, static_cast<double>(tensor->count()) / outputs);
   }
   return most;
 }
 
-Case make_case(const Op& op, ral_dtype dtype, const std::string& pattern, const std::string& arrangement,
-               const std::vector<Operand>& operands) {
+// What a case is made of.
+struct Plan {
+  std::string pattern, arrangement;
+  std::vector<Operand> operands;
+  Aspect aspect = Aspect::Values;
+  Special special = Special::None;
+  ral_dtype result = -1;  // what the outputs' types follow from; -1: the tested type
+};
+
+Case make_case(const Op& op, ral_dtype dtype, const Plan& plan) {
+  const std::vector<Operand>& operands = plan.operands;
   Case call;
-  call.name = "(" + pattern + "), " + ral::dtype_name(dtype) + ", " + arrangement;
-  Builder builder{op, dtype, Draw(op.name + call.name)};
-  call.arguments = builder.arguments(pattern, operands);
-  const std::vector<Dims> shapes = output_shapes(op, call.arguments);
-  for (size_t i = 0; i < shapes.size(); ++i)
-    call.outputs.push_back(dense(output_type(op, dtype, i), shapes[i], kPoison, kGuard));
+  call.aspect = plan.aspect;
+  call.name = "(" + inputs_of(plan.pattern) + "), " + ral::dtype_name(dtype) + ", " + plan.arrangement;
+  if (plan.aspect != Aspect::Values) call.name += std::string(", ") + aspect_name(plan.aspect);
+  call.arguments = make_arguments(op, dtype, plan.pattern, operands, plan.special, op.name + call.name);
+  const ral_dtype result = plan.result < 0 ? dtype : plan.result;
+  for (const std::string& word : outputs_of(plan.pattern)) call.outputs.push_back(make_output(word, result));
+  if (op.shape != Shape::Given) {
+    const std::vector<Dims> shapes = output_shapes(op, call.arguments);
+    for (size_t i = 0; i < shapes.size(); ++i)
+      call.outputs.push_back(dense(output_type(op, result, i), shapes[i], kPoison, kGuard));
+  }
   // An element-wise result is laid out as its inputs are.
   const bool follows = op.shape == Shape::Broadcast && operands[0].layout == Layout::Transposed;
   if (follows && call.outputs[0].shape == operands[0].shape) {
@@ -328,9 +168,13 @@ Case make_case(const Op& op, ral_dtype dtype, const std::string& pattern, const 
     std::reverse(call.outputs[0].strides.begin(), call.outputs[0].strides.end());
   }
   call.terms = terms(op, call);
-  call.judged = op.shape == Shape::ValueIndex && dtype == RAL_BOOL ? 1 : call.outputs.size();
+  call.judged = dtype == RAL_BOOL && wants_distinct(op) && call.outputs.size() == 2 ? 1 : call.outputs.size();
   return call;
 }
+
+bool is_elementwise(const Op& op) { return std::string(op.patterns).find('[') == std::string::npos; }
+
+std::vector<std::string> patterns_of(const Op& op) { return words_of(op.patterns, " | "); }
 
 void add_elementwise(std::vector<Case>& cases, const Op& op, ral_dtype dtype, int max_rank, bool main_type) {
   const std::vector<std::string> patterns = patterns_of(op);
@@ -339,42 +183,286 @@ void add_elementwise(std::vector<Case>& cases, const Op& op, ral_dtype dtype, in
     for (const Arrangement& each : arrangements()) {
       if (left-- == 0) break;
       if (static_cast<int>(each.operands[0].shape.size()) > max_rank) continue;
-      cases.push_back(make_case(op, dtype, patterns[p], each.name, each.operands));
+      cases.push_back(make_case(op, dtype, {patterns[p], each.name, each.operands}));
     }
   }
 }
 
+struct NamedLayout {
+  Layout layout;
+  const char* name;
+};
+constexpr NamedLayout kLayouts[] = {{Layout::Dense, "contiguous"},
+                                    {Layout::Transposed, "transposed"},
+                                    {Layout::Sliced, "sliced"},
+                                    {Layout::Offset, "at an offset"},
+                                    {Layout::Expanded, "expanded"}};
+
 void add_others(std::vector<Case>& cases, const Op& op, ral_dtype dtype, bool main_type) {
-  const std::vector<std::pair<Layout, const char*>> layouts = {{Layout::Dense, "contiguous"},
-                                                               {Layout::Transposed, "transposed"},
-                                                               {Layout::Sliced, "sliced"},
-                                                               {Layout::Offset, "at an offset"},
-                                                               {Layout::Expanded, "expanded"}};
   const std::vector<std::string> patterns = patterns_of(op);
   for (size_t p = 0; p < patterns.size() && (main_type || p < 2); ++p) {
-    const size_t kept = main_type ? layouts.size() : p == 0 ? 2 : 1;
-    for (size_t l = 0; l < kept; ++l) {
-      if (has_indices(op) && layouts[l].first == Layout::Expanded) continue;  // equal rows tie
-      if (patterns[p].find("[0") != std::string::npos && l > 0) continue;     // empty: no layout to speak of
-      cases.push_back(make_case(op, dtype, patterns[p], layouts[l].second, {{{}, layouts[l].first}}));
+    size_t left = main_type ? std::size(kLayouts) : p == 0 ? 2 : 1;
+    for (const NamedLayout& each : kLayouts) {
+      if (left-- == 0) break;
+      if (wants_distinct(op) && each.layout == Layout::Expanded) continue;  // equal rows tie
+      if (inputs_of(patterns[p]).find("[0") != std::string::npos && each.layout != Layout::Dense) continue;
+      cases.push_back(make_case(op, dtype, {patterns[p], each.name, {{{}, each.layout}}}));
     }
   }
+}
+
+// ---- NaN and infinity ----------------------------------------------------------------------------
+
+bool name_has(const Op& op, const char* part) { return std::strstr(op.name, part) != nullptr; }
+
+// Infinities have no settled mean and variance; a convolution's or a resampling's zero weights may spread a NaN.
+Special special_of(const Op& op) {
+  if (is_elementwise(op)) return Special::Everywhere;
+  if (name_has(op, "convolution") || name_has(op, "upsample")) return Special::None;
+  return name_has(op, "norm") || name_has(op, "_mean") || op.shape == Shape::DimsLast ? Special::NanOnly : Special::Few;
+}
+
+void add_special(Selection& selection, const Op& op, const std::vector<ral_dtype>& types) {
+  const Special special = special_of(op);
+  if (special == Special::None)
+    return selection.leave_out(Aspect::Special, "kernels may spread NaN in ways of their own");
+  bool first = true;
+  for (ral_dtype dtype : types) {
+    if (!is_floating(dtype)) continue;
+    std::vector<std::string> patterns = patterns_of(op);
+    if (!first) patterns.resize(1);
+    first = false;
+    for (const std::string& pattern : patterns) {
+      if (inputs_of(pattern).find("[0") != std::string::npos) continue;
+      const Operand operand{{33, 65}, Layout::Dense};
+      selection.cases.push_back(make_case(
+          op, dtype, {pattern, is_elementwise(op) ? "rank 2" : "contiguous", {operand}, Aspect::Special, special}));
+    }
+  }
+  if (first) selection.leave_out(Aspect::Special, "the manifest entry lists no floating type");
+}
+
+// ---- In place ------------------------------------------------------------------------------------
+
+// Has the operator a form that writes its first tensor?
+bool has_in_place(const Op& op) {
+  static const std::set<std::string> others = {"cumsum",
+                                               "tril",
+                                               "triu",
+                                               "addmm",
+                                               "baddbmm",
+                                               "addmv",
+                                               "scatter.src",
+                                               "scatter.value",
+                                               "index_add",
+                                               "index_copy",
+                                               "scatter_add",
+                                               "scatter_reduce.two",
+                                               "index_put",
+                                               "masked_scatter",
+                                               "scatter.reduce",
+                                               "scatter.value_reduce",
+                                               "index_fill.int_Scalar",
+                                               "index_fill.int_Tensor"};
+  return is_elementwise(op) ? op.shape == Shape::Broadcast && op.patterns[0] == 'T' : others.count(op.name) > 0;
+}
+
+// The same call with the first tensor's memory as its output's. False where the output is another kind of tensor.
+bool make_in_place(Case& call) {
+  Tensor& self = call.arguments[0].tensors[0];
+  if (call.outputs.size() != 1 || call.outputs[0].dtype != self.dtype || call.outputs[0].shape != self.shape)
+    return false;
+  self.bytes.resize(self.bytes.size() + kGuard, kPoison);
+  call.outputs[0] = self;
+  call.in_place = true;
+  return true;
+}
+
+void add_in_place(Selection& selection, const Op& op, const std::vector<ral_dtype>& types, int max_rank) {
+  if (!has_in_place(op)) return selection.leave_out(Aspect::InPlace, "the operator has no in-place form");
+  const std::vector<Arrangement> elementwise = {
+      {"rank 2", {{{33, 65}, Layout::Dense}}},
+      {"rank 2, transposed", {{{65, 33}, Layout::Transposed}}},
+      {"rank 3, sliced", {{{7, 5, 40}, Layout::Sliced}, {{7, 5, 40}, Layout::Dense}}},
+      {"broadcast", {{{4, 3, 50}, Layout::Offset}, {{3, 50}, Layout::Dense}, {{1}, Layout::Dense}}}};
+  const std::vector<Arrangement> others = {{"contiguous", {{{}, Layout::Dense}}},
+                                           {"transposed", {{{}, Layout::Transposed}}},
+                                           {"sliced", {{{}, Layout::Sliced}}}};
+  size_t found = 0;
+  for (size_t t = 0; t < types.size(); ++t)
+    for (const std::string& pattern : patterns_of(op)) {
+      const size_t before = found;
+      for (const Arrangement& each : is_elementwise(op) ? elementwise : others) {
+        if (inputs_of(pattern).find("[0") != std::string::npos) continue;
+        if (static_cast<int>(each.operands[0].shape.size()) > max_rank) continue;
+        Case call = make_case(op, types[t], {pattern, each.name, each.operands, Aspect::InPlace});
+        if (!make_in_place(call)) continue;
+        selection.cases.push_back(std::move(call));
+        if (++found > before && t > 0) break;
+      }
+      if (found > before) break;  // one pattern a type
+    }
+  if (!found) selection.leave_out(Aspect::InPlace, "the result is of another type than its first tensor");
+}
+
+// ---- Two types, and numbers of the host ----------------------------------------------------------
+
+// Operators whose last tensor may be of another type than the first, or a number.
+bool promotes(const Op& op) {
+  static const std::set<std::string> names = {"add.Tensor",
+                                              "sub.Tensor",
+                                              "rsub.Tensor",
+                                              "mul.Tensor",
+                                              "div.Tensor",
+                                              "div.Tensor_mode",
+                                              "maximum",
+                                              "minimum",
+                                              "fmax",
+                                              "fmin",
+                                              "atan2",
+                                              "copysign.Tensor",
+                                              "fmod.Tensor",
+                                              "remainder.Tensor",
+                                              "pow.Tensor_Tensor",
+                                              "addcmul",
+                                              "addcdiv",
+                                              "where.self",
+                                              "eq.Tensor",
+                                              "ne.Tensor",
+                                              "lt.Tensor",
+                                              "le.Tensor",
+                                              "gt.Tensor",
+                                              "ge.Tensor",
+                                              "bitwise_and.Tensor",
+                                              "bitwise_or.Tensor",
+                                              "bitwise_xor.Tensor",
+                                              "logical_and",
+                                              "logical_or",
+                                              "logical_xor"};
+  return names.count(op.name) > 0;
+}
+
+// The pattern with `with` in place of its last word that begins with one of `kinds`; "" where there is none.
+std::string replaced(const std::string& pattern, const char* kinds, const std::string& with, bool first = false) {
+  std::vector<std::string> words = words_of(pattern, " ");
+  size_t at = words.size();
+  for (size_t i = 1; i < words.size(); ++i)
+    if (std::strchr(kinds, words[i][0]) && (at == words.size() || !first)) at = i;
+  if (at == words.size()) return "";
+  words[at] = with;
+  std::string text;
+  for (const std::string& word : words) text += (text.empty() ? "" : " ") + word;
+  return text;
+}
+
+bool holds(const std::vector<ral_dtype>& types, ral_dtype dtype) {
+  return std::find(types.begin(), types.end(), dtype) != types.end();
+}
+
+void add_mixed(Selection& selection, const Op& op, const std::vector<ral_dtype>& types) {
+  static const std::pair<ral_dtype, ral_dtype> pairs[] = {
+      {RAL_FLOAT32, RAL_INT64},   {RAL_INT64, RAL_FLOAT32},    {RAL_FLOAT32, RAL_FLOAT16}, {RAL_FLOAT16, RAL_BFLOAT16},
+      {RAL_FLOAT32, RAL_FLOAT64}, {RAL_INT32, RAL_INT64},      {RAL_UINT8, RAL_INT8},      {RAL_INT64, RAL_BFLOAT16},
+      {RAL_COMPLEX64, RAL_INT32}, {RAL_FLOAT32, RAL_COMPLEX64}};
+  if (!promotes(op)) return selection.leave_out(Aspect::Mixed, "the operator takes tensors of one type");
+  const std::string pattern = patterns_of(op)[0];
+  size_t found = 0;
+  for (const auto& [a, b] : pairs) {
+    if (!holds(types, a) || !holds(types, b)) continue;
+    Plan plan{replaced(pattern, "T", std::string("T:") + ral::dtype_name(b)), "rank 2", {{{33, 65}, Layout::Dense}}};
+    plan.aspect = Aspect::Mixed;
+    plan.result = promoted(a, b);
+    selection.cases.push_back(make_case(op, a, plan));
+    if (found++ > 0) continue;
+    plan.arrangement = "broadcast";
+    plan.operands = {{{4, 3, 50}, Layout::Dense}, {{3, 50}, Layout::Dense}, {{1}, Layout::Dense}};
+    selection.cases.push_back(make_case(op, a, plan));
+  }
+  if (!found) selection.leave_out(Aspect::Mixed, "the manifest entry lists no two types that are tried together");
+}
+
+void add_number(Selection& selection, const Op& op, ral_dtype dtype, ral_dtype result, const std::string& pattern) {
+  if (pattern.empty()) return;
+  Plan plan{pattern, "rank 2", {{{33, 65}, Layout::Dense}}};
+  plan.aspect = Aspect::Numbers;
+  plan.result = result;
+  selection.cases.push_back(make_case(op, dtype, plan));
+}
+
+// Numbers of three kinds: in a tensor's place (x + 1.5, or a 0-dim tensor of the host), and as a Scalar.
+void add_numbers(Selection& selection, const Op& op, const std::vector<ral_dtype>& types) {
+  static const std::set<std::string> one_tensor = {"masked_fill.Tensor", "fill.Tensor", "lerp.Tensor",
+                                                   "clamp_min.Tensor", "clamp_max.Tensor"};
+  const bool in_tensors_place = promotes(op) || one_tensor.count(op.name);
+  const bool is_scalar = is_elementwise(op) && name_has(op, ".Scalar") && op.patterns[0] == 'T';
+  if (!in_tensors_place && !is_scalar)
+    return selection.leave_out(Aspect::Numbers, "the operator takes no number in a tensor's place");
+  const std::string pattern = patterns_of(op)[0];
+  const bool floats = holds(types, RAL_FLOAT32), complexes = holds(types, RAL_COMPLEX64);
+  const auto put = [&](const char* number) {
+    return in_tensors_place
+               ? replaced(pattern, "TZ", std::string("H:") + number)
+               : replaced(pattern, "id", std::string(number).substr(std::string(number).find(':') + 1), true);
+  };
+  const size_t before = selection.cases.size();
+  const bool keeps = !promotes(op) && in_tensors_place;  // the result is of the first tensor's type
+  for (ral_dtype dtype : {RAL_FLOAT32, RAL_INT64, RAL_BFLOAT16, RAL_COMPLEX64}) {
+    if (!holds(types, dtype)) continue;
+    if (in_tensors_place) {
+      add_number(selection, op, dtype, dtype, put("int64:2"));
+      if (is_floating(dtype)) add_number(selection, op, dtype, dtype, put("float64:1.5"));
+      if (dtype == RAL_INT64 && floats && !keeps) add_number(selection, op, dtype, RAL_FLOAT32, put("float64:1.5"));
+    } else if (is_floating(dtype)) {
+      add_number(selection, op, dtype, dtype, put("float64:d1.5"));
+    }
+    if (dtype == RAL_COMPLEX64)
+      add_number(selection, op, dtype, dtype, put(in_tensors_place ? "complex128:1.5,-0.5" : "complex128:c1.5,-0.5"));
+    if (dtype == RAL_FLOAT32 && complexes && !keeps)
+      add_number(selection, op, dtype, RAL_COMPLEX64,
+                 put(in_tensors_place ? "complex128:1.5,-0.5" : "complex128:c1.5,-0.5"));
+  }
+  if (selection.cases.size() == before)
+    selection.leave_out(Aspect::Numbers, "the manifest entry lists none of the types that are tried with numbers");
 }
 
 }  // namespace
 
-std::vector<Case> cases_of(const Op& op, ral_dtype dtype, int max_rank, bool main_type) {
-  std::vector<Case> cases;
-  if (std::string(op.patterns).find('[') == std::string::npos)
-    add_elementwise(cases, op, dtype, max_rank, main_type);
-  else
-    add_others(cases, op, dtype, main_type);
-  return cases;
+const char* aspect_name(Aspect aspect) {
+  switch (aspect) {
+    case Aspect::Values: return "values";
+    case Aspect::Complex: return "complex types";
+    case Aspect::Special: return "NaN and infinity";
+    case Aspect::InPlace: return "in place";
+    case Aspect::Mixed: return "mixed types";
+    case Aspect::Numbers: return "host numbers";
+  }
+  return "";
+}
+
+Selection select_cases(const Op& op, const std::vector<ral_dtype>& types, int max_rank) {
+  Selection selection;
+  bool complex = false;
+  for (ral_dtype dtype : types) {
+    const size_t before = selection.cases.size();
+    if (is_elementwise(op))
+      add_elementwise(selection.cases, op, dtype, max_rank, dtype == types[0]);
+    else
+      add_others(selection.cases, op, dtype, dtype == types[0]);
+    if (!is_complex(dtype)) continue;
+    complex = true;
+    for (size_t i = before; i < selection.cases.size(); ++i) selection.cases[i].aspect = Aspect::Complex;
+  }
+  if (!complex) selection.leave_out(Aspect::Complex, "the manifest entry lists no complex type");
+  add_special(selection, op, types);
+  add_in_place(selection, op, types, max_rank);
+  add_mixed(selection, op, types);
+  add_numbers(selection, op, types);
+  return selection;
 }
 
 Case speed_case(const Op& op) {
   const std::string pattern = *op.speed ? op.speed : patterns_of(op)[0];
-  return make_case(op, RAL_FLOAT32, pattern, "1 M elements", {{{1024, 1024}, Layout::Dense}});
+  return make_case(op, RAL_FLOAT32, {pattern, "1 M elements", {{{1024, 1024}, Layout::Dense}}});
 }
 
 }  // namespace ral_verify

@@ -1,24 +1,39 @@
-// The calls that a kernel is judged on: every pattern of its operator, on memory laid out in several ways.
+// The calls that a kernel is judged on: every pattern of its operator, on memory laid out in several ways, and what
+// else a call may bring: special values, an output that is an input, two types, numbers of the host.
 #pragma once
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "ops.h"
-#include "tensor.h"
+#include "arguments.h"
 
 namespace ral_verify {
 
+// What a case judges. Counted and reported apart.
+enum class Aspect { Values, Complex, Special, InPlace, Mixed, Numbers };
+constexpr Aspect kAspects[] = {Aspect::Values,  Aspect::Complex, Aspect::Special,
+                               Aspect::InPlace, Aspect::Mixed,   Aspect::Numbers};
+const char* aspect_name(Aspect aspect);  // "in place"
+
 struct Case {
-  std::string name;  // "T T i3, float32, transposed"
+  std::string name;  // "(T T i3), float32, rank 2, transposed"
+  Aspect aspect = Aspect::Values;
   std::vector<Argument> arguments;
   std::vector<Tensor> outputs;  // poisoned
+  bool in_place = false;        // the output's memory is the first tensor's
   double terms = 1;             // how many numbers go into one of the result; the tolerance grows with its root
   size_t judged = 1;            // outputs compared: indices are not where bools tie
 };
 
-// The cases of one type. Only a kernel's main type goes through every layout and pattern: each may need a build of its own, which
-// takes a driver a while. The values are drawn anew for each case, the same in every run.
-std::vector<Case> cases_of(const Op& op, ral_dtype dtype, int max_rank, bool main_type);
+struct Selection {
+  std::vector<Case> cases;
+  std::vector<std::pair<Aspect, std::string>> left_out;  // an aspect without cases, and why
+  void leave_out(Aspect aspect, const std::string& why) { left_out.emplace_back(aspect, why); }
+};
+
+// The cases of a kernel of those types. Only the first type goes through every layout and pattern: each may need a
+// build of its own, which takes a driver a while.
+Selection select_cases(const Op& op, const std::vector<ral_dtype>& types, int max_rank);
 // One call on about a million float32 elements.
 Case speed_case(const Op& op);
 

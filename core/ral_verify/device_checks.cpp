@@ -7,6 +7,7 @@
 #include <memory>
 #include <stdexcept>
 
+#include "events.h"
 #include "ral/async_stream.h"
 #include "ral/memory_pool.h"
 #include "ral/trace_format.h"
@@ -134,16 +135,15 @@ double bandwidth(size_t bytes, F&& copy) {
   return best;
 }
 
-void measure_copies(ral::Device& device, Checks& checks) {
+void measure_copies(ral::Device& device) {
   constexpr size_t kBytes = size_t{16} << 20;
   Bytes host(kBytes, 1);
   Buffer a(device, device.default_stream(), kBytes), b(device, device.default_stream(), kBytes);
   const auto timed = [&](const char* name, auto&& copy) {
-    progress(std::string("copy bandwidth, ") + name);
-    checks.measured.push_back({name, bandwidth(kBytes, [&] {
-                                 copy();
-                                 a.wait();
-                               })});
+    say_measured(name, bandwidth(kBytes, [&] {
+                   copy();
+                   a.wait();
+                 }));
   };
   timed("host_to_device_gb_s", [&] { a.write(host, 0); });
   timed("device_to_host_gb_s", [&] { a.read(host, 0); });
@@ -202,33 +202,21 @@ void synchronize_waits(ral::Device& device) {
 
 }  // namespace
 
-Checks check_memory(ral::Device& device, bool speed) {
-  Checks checks;
-  const auto named = [&](const std::string& name, auto&& check) {
-    progress("memory, " + name);
-    checks.run(name, check);
-  };
+void check_memory(ral::Device& device, bool speed) {
   for (size_t bytes : {size_t{1}, size_t{3}, size_t{17}, size_t{255}, size_t{4097}, (size_t{1} << 20) + 3})
     for (size_t offset : {size_t{0}, size_t{1}, size_t{5}, size_t{64}, size_t{1021}}) {
       const std::string where = std::to_string(bytes) + " bytes at offset " + std::to_string(offset);
-      named("round trip of " + where, [&] { round_trip(device, bytes, offset); });
-      named("copy on the device of " + where, [&] { device_copy(device, bytes, offset, 3 * offset + 1); });
+      run_check("round trip of " + where, [&] { round_trip(device, bytes, offset); });
+      run_check("copy on the device of " + where, [&] { device_copy(device, bytes, offset, 3 * offset + 1); });
     }
-  named("40 allocations do not overlap", [&] { disjoint(device); });
-  if (speed) named("bandwidth", [&] { measure_copies(device, checks); });
-  return checks;
+  run_check("40 allocations do not overlap", [&] { disjoint(device); });
+  if (speed) run_check("bandwidth", [&] { measure_copies(device); });
 }
 
-Checks check_streams(ral::Device& device) {
-  Checks checks;
-  const auto named = [&](const std::string& name, auto&& check) {
-    progress("streams, " + name);
-    checks.run(name, check);
-  };
-  named("events order two streams", [&] { events_order(device); });
-  named("events finish, with times in order", [&] { events_finish(device); });
-  named("synchronising waits", [&] { synchronize_waits(device); });
-  return checks;
+void check_streams(ral::Device& device) {
+  run_check("events order two streams", [&] { events_order(device); });
+  run_check("events finish, with times in order", [&] { events_finish(device); });
+  run_check("synchronising waits", [&] { synchronize_waits(device); });
 }
 
 }  // namespace ral_verify

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "ral/device_manager.h"
-#include "report.h"
+#include "ral/kernel_router.h"
 
 namespace ral_verify {
 
@@ -15,7 +15,9 @@ struct Choice {
 };
 
 bool chosen(const Choice& choice, const std::string& op);
-// Every kernel that the router would choose for some call of a chosen operator.
-std::vector<KernelReport> judge_kernels(ral::Device& device, const Choice& choice);
+// Every kernel that the router would choose for some call of a chosen operator; the same ones in the same order each time.
+std::vector<const ral::NativeKernel*> kernels_of(ral::Device& device, const Choice& choice);
+// Runs the kernel's cases, each an event.
+void judge_kernel(ral::Device& device, const ral::NativeKernel& kernel, const Choice& choice);
 
 }  // namespace ral_verify

@@ -1,11 +1,13 @@
 // ral-verify: the conformance suite for a plugin folder. `ralctl verify` is its front.
 //
-// Progress on stderr; the last line of stdout is the report as JSON. Exit status: 0 nothing failed, 1 something failed,
-// 2 wrong usage or a plugin that does not load.
+// Events on stdout, see events.h. Exit status: 0 all was judged, whatever came out; 2 wrong usage or a plugin that does
+// not load. After a crash, `--from` goes on with the part behind the one that crashed.
 #include <cstdio>
-#include <sstream>
+#include <cstdlib>
 
+#include "arguments.h"
 #include "device_checks.h"
+#include "events.h"
 #include "kernels.h"
 #include "plugin_folder.h"
 #include "ral/kernel_router.h"
@@ -15,47 +17,43 @@ namespace ral_verify {
 namespace {
 
 constexpr const char* kUsage =
-    "usage: ral-verify PATH [--ops NAME,...] [--dtypes NAME,...] [--no-speed]\n"
+    "usage: ral-verify PATH [--ops NAME,...] [--dtypes NAME,...] [--no-speed] [--from N]\n"
     "  PATH      a folder with lib<vendor>_plugin.so and kernel_manifest.json\n"
     "  --ops     only these operators: add, add.Tensor or aten::add.Tensor\n"
     "  --dtypes  only these types: float32, int64, ...\n"
-    "  --no-speed  measure no times\n";
+    "  --no-speed  measure no times\n"
+    "  --from N  leave out the parts before the N-th; their numbers are in the events\n";
 
 struct Options {
   std::string path;
   Choice choice;
+  int from = 0;
 };
 
 struct UsageError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-std::vector<std::string> words_of(const std::string& list) {
-  std::vector<std::string> words;
-  std::istringstream in(list);
-  for (std::string word; std::getline(in, word, ',');)
-    if (!word.empty()) words.push_back(word);
-  return words;
-}
-
 Options parse(int argc, char** argv) {
   Options options;
   for (int i = 1; i < argc; ++i) {
     const std::string word = argv[i];
     const auto value = [&] {
-      if (i + 1 == argc) throw UsageError(word + " needs a list of names");
+      if (i + 1 == argc) throw UsageError(word + " needs a value");
       return std::string(argv[++i]);
     };
     if (word == "--ops") {
-      options.choice.ops = words_of(value());
+      options.choice.ops = words_of(value(), ",");
     } else if (word == "--dtypes") {
-      for (const std::string& name : words_of(value())) {
+      for (const std::string& name : words_of(value(), ",")) {
         ral_dtype dtype;
         if (!ral::dtype_from_name(name, &dtype)) throw UsageError("\"" + name + "\" is no data type; one is float32");
         options.choice.dtypes.push_back(dtype);
       }
     } else if (word == "--no-speed") {
       options.choice.speed = false;
+    } else if (word == "--from") {
+      options.from = std::atoi(value().c_str());
     } else if (word.size() > 1 && word[0] == '-') {
       throw UsageError("\"" + word + "\" is no option");
     } else if (options.path.empty()) {
@@ -85,34 +83,44 @@ std::vector<std::string> problems_of(const std::string& reason) {
   return found_twice.empty() ? std::vector<std::string>{} : std::vector<std::string>{found_twice};
 }
 
-Report verify(const Options& options) {
-  progress("loading " + options.path);
+// Runs the parts from the `from`-th on: each device's memory, its streams, its kernels.
+class Parts {
+ public:
+  explicit Parts(int from) : from_(from) {}
+  template <class F>
+  void run(const std::string& device, const std::string& name, const std::string& symbol, F&& judge) {
+    const int number = next_++;
+    if (number < from_) return;
+    say_part(number, device, name, symbol);
+    judge();
+  }
+
+ private:
+  int from_, next_ = 0;
+};
+
+void verify(const Options& options) {
   const Loaded loaded = load_folder(options.path);
   check_ops(options.choice, loaded.devices);
-  Report report;
-  report.plugin = loaded.report.name;
-  report.version = loaded.report.version;
-  report.path = loaded.report.path;
-  report.problems = problems_of(loaded.report.reason);
+  say_plugin(loaded.report.name, loaded.report.version, loaded.report.path, problems_of(loaded.report.reason));
+  Parts parts(options.from);
   for (ral::Device* device : loaded.devices) {
-    DeviceReport found;
-    found.id = "ral:" + std::to_string(device->index());
-    found.name = device->info().name;
-    found.memory = check_memory(*device, options.choice.speed);
-    found.streams = check_streams(*device);
-    found.kernels = judge_kernels(*device, options.choice);
-    report.devices.push_back(std::move(found));
+    const std::string id = "ral:" + std::to_string(device->index());
+    say_device(id, device->info().name);
+    parts.run(id, "memory", "", [&] { check_memory(*device, options.choice.speed); });
+    parts.run(id, "streams", "", [&] { check_streams(*device); });
+    for (const ral::NativeKernel* kernel : kernels_of(*device, options.choice))
+      parts.run(id, kernel->op_name, kernel->symbol, [&] { judge_kernel(*device, *kernel, options.choice); });
   }
-  return report;
+  say_done();
 }
 
 int run(int argc, char** argv) {
   try {
-    const Report report = verify(parse(argc, argv));
-    progress("the end");
-    std::printf("%s\n", report.json().c_str());
-    std::fflush(stdout);
-    return report.failed() ? 1 : 0;
+    const Options options = parse(argc, argv);
+    open_events();
+    verify(options);
+    return 0;
   } catch (const UsageError& error) {
     std::fprintf(stderr, "ral-verify: %s\n%s", error.what(), kUsage);
   } catch (const std::exception& error) {

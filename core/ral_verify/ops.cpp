@@ -1,4 +1,4 @@
-// The table of operators.
+// The table of operators: element-wise ones, reductions, products. Those of layers are in ops_models.cpp.
 #include "ops.h"
 
 #include <map>
@@ -44,7 +44,7 @@ const Op kOps[] = {
     {"copysign.Scalar", "T d-2", kBroadcast, Type::Float},
     {"_prelu_kernel", "T T"},
     {"neg", "T"},
-    {"abs", "T"},
+    {"abs", "T", kBroadcast, Type::Real},
     {"sign", "T"},
     {"sgn", "T"},
     {"square", "T"},
@@ -135,6 +135,46 @@ const Op kOps[] = {
     {"isnan", "T", kBroadcast, Type::Bool},
     {"isinf", "T", kBroadcast, Type::Bool},
     {"signbit", "T", kBroadcast, Type::Bool},
+    {"isfinite", "T", kBroadcast, Type::Bool},
+    {"isposinf", "T", kBroadcast, Type::Bool},
+    {"isneginf", "T", kBroadcast, Type::Bool},
+    {"bitwise_left_shift.Tensor", "T T", kBroadcast, Type::Same, 0},
+    {"bitwise_left_shift.Tensor_Scalar", "T i2", kBroadcast, Type::Same, 0},
+    {"bitwise_right_shift.Tensor", "T T", kBroadcast, Type::Same, 0},
+    {"bitwise_right_shift.Tensor_Scalar", "T i1", kBroadcast, Type::Same, 0},
+    {"__lshift__.Tensor", "T T", kBroadcast, Type::Same, 0},
+    {"__lshift__.Scalar", "T i2", kBroadcast, Type::Same, 0},
+    {"__rshift__.Tensor", "T T", kBroadcast, Type::Same, 0},
+    {"__rshift__.Scalar", "T i1", kBroadcast, Type::Same, 0},
+    {"_conj_physical", "T"},
+    {"clone", "T n"},
+    {"deg2rad", "T", kBroadcast, Type::Float},
+    {"rad2deg", "T", kBroadcast, Type::Float},
+    {"digamma", "T", kBroadcast, Type::Float, 0.5, 5},
+    {"lgamma", "T", kBroadcast, Type::Float, 0.5, 5},
+    {"erfinv", "T", kBroadcast, Type::Float, -0.9, 0.9},
+    {"sinc", "T", kBroadcast, Type::Float},
+    {"logit", "T n | T d0.125", kBroadcast, Type::Float, 0.05, 0.95},
+    {"logit_backward", "T T n | T T d0.125", kBroadcast, Type::Same, 0.05, 0.95},
+    {"xlogy.Tensor", "T T", kBroadcast, Type::Float, 0.1, 3},
+    {"xlogy.Scalar_Self", "i2 T", kBroadcast, Type::Float, 0.1, 3},
+    {"xlogy.Scalar_Other", "T i2", kBroadcast, Type::Float, 0.1, 3},
+    {"logaddexp", "T T"},
+    {"logaddexp2", "T T"},
+    {"hardshrink", "T d0.5"},
+    {"hardshrink_backward", "T T d0.5"},
+    {"softshrink", "T d0.5"},
+    {"softshrink_backward", "T T d0.5"},
+    {"mish_backward", "T T"},
+    {"nan_to_num", "T n n n | T d0.5 d2 d-2"},
+    {"floor_divide", "T T", kBroadcast, Type::Same, -3, 3, 0.5},
+    {"floor_divide.Scalar", "T i3"},
+    {"gcd", "T T"},
+    {"heaviside", "T T"},
+    {"where.ScalarSelf", "B i2 T", kBroadcast, Type::Number},
+    {"where.ScalarOther", "B T i2", kBroadcast, Type::Number},
+    {"round.decimals", "T i1"},
+    {"remainder.Scalar_Tensor", "i7 T", kBroadcast, Type::Same, 0.5},
     {"threshold_backward", "T T i1"},
     {"sigmoid_backward", "T T"},
     {"tanh_backward", "T T"},
@@ -191,7 +231,9 @@ const Op kOps[] = {
      Type::Same, -2, 2, -100, "T[1024,1024] T[1024,1024]"},
     {"bmm", "T[3,5,7] T[3,7,4] | T[2,40,64] T[2,64,50] | T[1,33,100] T[1,100,66]", Shape::Matmul, Type::Same, -2, 2,
      -100, "T[16,256,256] T[16,256,256]"},
-    {"addmm", "T[3] T[5,7] T[7,3] i1 i1 | T[33,50] T[33,100] T[100,50] i2 i3 | T[40] T[6,64] T[64,40] i0 i1",
+    {"addmm",
+     "T[3] T[5,7] T[7,3] i1 i1 | T[33,50] T[33,100] T[100,50] i2 i3 | T[40] T[6,64] T[64,40] i0 i1 | T[5,3] T[5,7] "
+     "T[7,3] i1 i1",
      Shape::Matmul, Type::Same, -2, 2, -100, "T[1024] T[1024,1024] T[1024,1024] i1 i1"},
     {"baddbmm", "T[3,5,4] T[3,5,7] T[3,7,4] i1 i2 | T[2,40,50] T[2,40,64] T[2,64,50] i1 i2", Shape::Matmul, Type::Same,
      -2, 2, -100, "T[16,256,256] T[16,256,256] T[16,256,256] i1 i1"},
@@ -202,6 +244,10 @@ const Op kOps[] = {
     {"cat", "L[3,4][2,4] i0 | L[3,4][3,1][3,5] i1 | L[2,3,4][2,3,4] i-1", Shape::Cat, Type::Same, -2, 2, -100,
      "L[512,1024][512,1024] i0"},
     {"cumsum", ONE_DIM(" n") " | T[3,600] i1 n", kFirst, Type::Sum, -2, 2, -100, "T[1024,1024] i1 n"},
+    {"cumprod", ONE_DIM(" n"), kFirst, Type::Sum, 0.7, 1.3, -100, "T[1024,1024] i1 n"},
+    {"logcumsumexp", ONE_DIM(""), kFirst, Type::Same, -2, 2, -100, "T[1024,1024] i1"},
+    {"logsumexp", "T[6,40] l[1] b0 | T[3,17,5,8] l[0,2] b1", kDims, Type::Float, -2, 2, -100, "T[1024,1024] l[1] b0"},
+    {"nansum", REDUCED("b0 n") " | T[6,40] n b0 n", kDims, Type::Sum, -2, 2, -100, "T[1024,1024] l[1] b0 n"},
     {"tril", "T[6,40] i0 | T[3,7,5] i-1 | T[3,7,5] i2", kFirst, Type::Same, -2, 2, -100, "T[1024,1024] i0"},
     {"triu", "T[6,40] i0 | T[3,7,5] i-1 | T[3,7,5] i2", kFirst, Type::Same, -2, 2, -100, "T[1024,1024] i0"},
     {"flip", "T[6,40] l[1] | T[3,7,5] l[0,2] | T[4] l[0]", kFirst, Type::Same, -2, 2, -100, "T[1024,1024] l[1]"},
@@ -217,6 +263,7 @@ const Op* find_op(const std::string& name) {
   static const std::map<std::string, const Op*> table = [] {
     std::map<std::string, const Op*> all;
     for (const Op& op : kOps) all["aten::" + std::string(op.name)] = &op;
+    for (size_t i = 0; i < kModelOpCount; ++i) all["aten::" + std::string(kModelOps[i].name)] = &kModelOps[i];
     return all;
   }();
   const auto found = table.find(name);

@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <utility>
 
 #include "ral/status.h"
 
@@ -33,9 +34,11 @@ double from_half(uint16_t bits) {
   return bits >> 15 ? -value : value;
 }
 
-// Truncates; numbers below the smallest normal one become 0. Test inputs are all within range.
+// Truncates; numbers below the smallest normal one become 0. Finite test inputs are all within range.
 uint16_t to_half(double value) {
   const uint16_t sign = std::signbit(value) ? 0x8000 : 0;
+  if (std::isnan(value)) return 0x7E00;
+  if (std::isinf(value)) return sign | 0x7C00;
   int exponent = 0;
   const double fraction = std::frexp(std::fabs(value), &exponent);
   if (value == 0 || exponent < -13) return sign;
@@ -80,6 +83,10 @@ Tensor dense(ral_dtype dtype, const Dims& shape, char fill, size_t guard) {
   return tensor;
 }
 
+ral_dtype real_type(ral_dtype dtype) {
+  return dtype == RAL_COMPLEX64 ? RAL_FLOAT32 : dtype == RAL_COMPLEX128 ? RAL_FLOAT64 : dtype;
+}
+
 std::string shape_text(const Dims& dims) {
   std::string text = "[";
   for (size_t d = 0; d < dims.size(); ++d) text += (d ? ", " : "") + std::to_string(dims[d]);
@@ -87,6 +94,10 @@ std::string shape_text(const Dims& dims) {
 }
 
 int64_t Tensor::count() const { return product(shape); }
+
+int64_t Tensor::held(size_t guard) const {
+  return static_cast<int64_t>((bytes.size() - guard) / ral::dtype_size(dtype));
+}
 
 bool Tensor::contiguous() const {
   int64_t unit = 1;
@@ -96,14 +107,30 @@ bool Tensor::contiguous() const {
 }
 
 bool is_floating(ral_dtype dtype) { return dtype >= RAL_FLOAT16 && dtype <= RAL_FLOAT64; }
+bool is_complex(ral_dtype dtype) { return dtype == RAL_COMPLEX64 || dtype == RAL_COMPLEX128; }
+bool is_unsigned(ral_dtype dtype) { return dtype == RAL_UINT8 || dtype >= RAL_UINT16; }
 
 double epsilon(ral_dtype dtype) {
   switch (dtype) {
     case RAL_FLOAT16: return std::ldexp(1, -10);
     case RAL_BFLOAT16: return std::ldexp(1, -7);
-    case RAL_FLOAT32: return std::ldexp(1, -23);
+    case RAL_FLOAT32:
+    case RAL_COMPLEX64: return std::ldexp(1, -23);
     default: return std::ldexp(1, -52);
   }
+}
+
+ral_dtype promoted(ral_dtype a, ral_dtype b) {
+  if (a > b) std::swap(a, b);  // bool, integers, floating and complex types come in this order
+  if (a == b || b <= RAL_UINT8) return b;
+  if (a == RAL_UINT8 && b == RAL_INT8) return RAL_INT16;
+  if (a == RAL_FLOAT16 && b == RAL_BFLOAT16) return RAL_FLOAT32;
+  if (a == RAL_FLOAT64 && b == RAL_COMPLEX64) return RAL_COMPLEX128;
+  return b;
+}
+
+ral_dtype accumulate_type(ral_dtype dtype) {
+  return dtype == RAL_FLOAT16 || dtype == RAL_BFLOAT16 ? RAL_FLOAT32 : dtype;
 }
 
 double read_real(const Tensor& tensor, int64_t at) {
@@ -129,15 +156,27 @@ int64_t read_integer(const Tensor& tensor, int64_t at) {
   }
 }
 
+std::complex<double> read_complex(const Tensor& tensor, int64_t at) {
+  if (tensor.dtype == RAL_COMPLEX64) return load<std::complex<float>>(tensor, at);
+  return load<std::complex<double>>(tensor, at);
+}
+
+void store_complex(Tensor& tensor, int64_t at, std::complex<double> value) {
+  if (tensor.dtype == RAL_COMPLEX64) return put(tensor, at, std::complex<float>(value));
+  put(tensor, at, value);
+}
+
 void store(Tensor& tensor, int64_t at, double value) {
-  const auto whole = static_cast<int64_t>(value);
+  if (is_complex(tensor.dtype)) return store_complex(tensor, at, value);
   switch (tensor.dtype) {
     case RAL_FLOAT16: return put(tensor, at, to_half(value));
     case RAL_BFLOAT16: return put(tensor, at, to_bfloat(value));
     case RAL_FLOAT32: return put(tensor, at, static_cast<float>(value));
     case RAL_FLOAT64: return put(tensor, at, value);
-    default:
+    default: {
+      const auto whole = static_cast<int64_t>(value);
       std::memcpy(tensor.bytes.data() + at * ral::dtype_size(tensor.dtype), &whole, ral::dtype_size(tensor.dtype));
+    }
   }
 }
 
@@ -145,6 +184,7 @@ Packed::Packed(const std::vector<Argument>& arguments, const std::vector<Place>&
   size_t next = 0;
   const auto add_tensor = [&](const Tensor& tensor) -> const ral_tensor* {
     const Place& place = places[next++];
+    if (tensor.dtype < 0) return nullptr;
     ral_tensor form{};
     form.data = place.data;
     form.device = {12, device_index};
@@ -174,6 +214,12 @@ Packed::Packed(const std::vector<Argument>& arguments, const std::vector<Place>&
       case RAL_VALUE_BOOL: value.u.b = static_cast<int32_t>(argument.i); break;
       case RAL_VALUE_DTYPE: value.dtype = static_cast<ral_dtype>(argument.i); break;
       case RAL_VALUE_DOUBLE: value.u.d = argument.d; break;
+      case RAL_VALUE_HOST_SCALAR:
+        value.dtype = argument.dtype;
+        value.i64 = static_cast<int64_t>(argument.d);
+        [[fallthrough]];
+      case RAL_VALUE_COMPLEX: value.u.complex = {argument.d, argument.im}; break;
+      case RAL_VALUE_BOOL_LIST: value.u.bools = {argument.bools.data(), argument.bools.size()}; break;
       case RAL_VALUE_INT_LIST: value.u.ints = {argument.ints.data(), argument.ints.size()}; break;
       case RAL_VALUE_STRING: value.u.string = argument.text.c_str(); break;
       default: break;
