@@ -198,6 +198,20 @@ void bind_memory(py::module_& m) {
     const auto* block = is_ral(t) ? block_of(t) : nullptr;
     return block ? block->id : 0;
   });
+  m.def("pointer", [](const at::Tensor& t) {
+    return guarded([&] {
+      const auto bytes = at::detail::computeStorageNbytes(t.sizes(), t.strides(), t.itemsize());
+      const auto pointer = ral::MemoryPool::pointer(t.const_data_ptr(), bytes, device_at(t.device().index()));
+      return py::make_tuple(reinterpret_cast<uintptr_t>(pointer.address), pointer.bytes, pointer.generation,
+                            t.device().index());
+    });
+  });
+  m.def("check_pointer", [](uintptr_t address, uint64_t bytes, uint64_t generation, int index) {
+    guarded([&] {
+      const ral::Pointer pointer{reinterpret_cast<const void*>(address), bytes, generation};
+      ral::MemoryPool::place(pointer, device_at(static_cast<c10::DeviceIndex>(index)));
+    });
+  });
 }
 
 void bind_router(py::module_& m) {

@@ -41,6 +41,47 @@ bool used_elsewhere(PoolBlock& block) {
   return false;
 }
 
+// Pointers from outside.
+
+bool live_on(const Block* block, const Device& device) {
+  return block && block->device == &device && block->in_use.load(std::memory_order_acquire);
+}
+
+// Does the block, as it was asked for, hold so many bytes from there on?
+bool holds(const Block& block, const void* address, uint64_t bytes) {
+  const auto offset =
+      static_cast<uint64_t>(static_cast<const char*>(address) - static_cast<const char*>(block.address));
+  return offset <= block.size && bytes <= block.size - offset;
+}
+
+MemoryPlace place_in(const Segment& segment, const void* address) {
+  return {segment.handle,
+          segment.handle_offset + static_cast<uint64_t>(static_cast<const char*>(address) - segment.base)};
+}
+
+std::string shown(const void* address) {
+  char text[64];
+  std::snprintf(text, sizeof text, "buffer 0x%" PRIxPTR, reinterpret_cast<uintptr_t>(address));
+  return text;
+}
+
+[[noreturn]] void refuse_pointer(const void* address, const Device& device, const Block* block) {
+  std::string why;
+  if (block && block->device != &device)
+    why = "; it belongs to device " + std::to_string(block->device->index());
+  else if (block)
+    why = "; it was freed";
+  throw Error(RAL_ERROR_INVALID_POINTER,
+              shown(address) + " not mapped to device " + std::to_string(device.index()) + why);
+}
+
+[[noreturn]] void refuse_span(const void* address, uint64_t bytes, const Device& device, const Block& block) {
+  throw Error(RAL_ERROR_INVALID_POINTER, std::to_string(bytes) + " bytes from " + shown(address) +
+                                             " not mapped to device " + std::to_string(device.index()) +
+                                             "; they reach past the end of its block of " + std::to_string(block.size) +
+                                             " bytes at " + shown(block.address).substr(7));
+}
+
 }  // namespace
 
 // $RAL_MEMORY_FRACTION: share of each device's memory that this process may reserve.
@@ -309,20 +350,27 @@ Block* MemoryPool::find(const void* address) noexcept {
 
 MemoryPlace MemoryPool::place(const void* address, const Device& device) {
   Block* block = find(address);
-  if (block && block->device == &device && block->in_use.load(std::memory_order_acquire)) {
-    const Segment& segment = *block->segment;
-    return {segment.handle,
-            segment.handle_offset + static_cast<uint64_t>(static_cast<const char*>(address) - segment.base)};
-  }
-  char text[64];
-  std::snprintf(text, sizeof text, "buffer 0x%" PRIxPTR, reinterpret_cast<uintptr_t>(address));
-  std::string why;
-  if (block && block->device != &device)
-    why = "; it belongs to device " + std::to_string(block->device->index());
-  else if (block)
-    why = "; it was freed";
-  throw Error(RAL_ERROR_INVALID_POINTER,
-              std::string(text) + " not mapped to device " + std::to_string(device.index()) + why);
+  if (!live_on(block, device)) refuse_pointer(address, device, block);
+  return place_in(*block->segment, address);
+}
+
+Pointer MemoryPool::pointer(const void* address, uint64_t bytes, const Device& device) {
+  Block* block = find(address);
+  if (!live_on(block, device)) refuse_pointer(address, device, block);
+  if (!holds(*block, address, bytes)) refuse_span(address, bytes, device, *block);
+  return {address, bytes, block->id};
+}
+
+MemoryPlace MemoryPool::place(const Pointer& pointer, const Device& device) {
+  Block* block = find(pointer.address);
+  if (!live_on(block, device)) refuse_pointer(pointer.address, device, block);
+  if (block->id != pointer.generation)
+    throw Error(RAL_ERROR_INVALID_POINTER,
+                shown(pointer.address) + " of generation " + std::to_string(pointer.generation) +
+                    " not mapped to device " + std::to_string(device.index()) +
+                    "; it was freed, and its memory is generation " + std::to_string(block->id) + "'s now");
+  if (!holds(*block, pointer.address, pointer.bytes)) refuse_span(pointer.address, pointer.bytes, device, *block);
+  return place_in(*block->segment, pointer.address);
 }
 
 }  // namespace ral

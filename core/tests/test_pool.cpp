@@ -87,6 +87,32 @@ TEST(pointers_past_the_end_are_unknown) {
                  MemoryPool::place(outside, *f.device));
 }
 
+TEST(a_kept_pointer_knows_its_generation) {
+  Fixture f;
+  for (size_t bytes : {size_t(300), size_t(3) << 20}) {
+    Block* block = f.pool->allocate(bytes, *f.stream);
+    char* inside = static_cast<char*>(block->address) + 100;
+    const Pointer kept = MemoryPool::pointer(inside, bytes - 100, *f.device);
+    CHECK_EQ(kept.generation, block->id);
+    const MemoryPlace place = MemoryPool::place(kept, *f.device);
+    CHECK_EQ(static_cast<void*>(static_cast<char*>(place.handle) + place.offset), static_cast<void*>(inside));
+    CHECK_THROWS(RAL_ERROR_INVALID_POINTER, ({"reach past the end", "block of " + std::to_string(bytes) + " bytes"}),
+                 MemoryPool::pointer(inside, bytes - 99, *f.device));
+    CHECK_THROWS(RAL_ERROR_INVALID_POINTER, ({"reach past the end"}),
+                 MemoryPool::place(Pointer{inside, ~uint64_t(0), kept.generation}, *f.device));
+    f.pool->free(block);
+    CHECK_THROWS(RAL_ERROR_INVALID_POINTER, ({"not mapped to device 0", "freed"}), MemoryPool::place(kept, *f.device));
+    Block* again = f.pool->allocate(bytes, *f.stream);
+    CHECK_EQ(again->address, static_cast<void*>(inside - 100));
+    CHECK_THROWS(RAL_ERROR_INVALID_POINTER,
+                 ({"generation " + std::to_string(kept.generation) + " not mapped to device 0",
+                   "generation " + std::to_string(again->id) + "'s now"}),
+                 MemoryPool::place(kept, *f.device));
+    MemoryPool::place(MemoryPool::pointer(inside, bytes - 100, *f.device), *f.device);
+    f.pool->free(again);
+  }
+}
+
 TEST(place_on_another_device) {
   Fixture f({{"DEVICES", "2"}});
   Device& second = DeviceManager::get().device(1);

@@ -13,7 +13,9 @@ from typing import Any
 
 import torch
 
+from . import _pointers
 from ._errors import RalError
+from ._pointers import Pointer, check_pointer, pointer
 
 _C: ModuleType
 #: c10::DeviceType::PrivateUse1, as torch.Stream numbers device types.
@@ -23,9 +25,11 @@ _KINDS = ("CPU", "GPU", "NPU", "OTHER")
 __all__ = [
     "DeviceProperties",
     "Event",
+    "Pointer",
     "RalError",
     "Stream",
     "StreamContext",
+    "check_pointer",
     "current_device",
     "current_stream",
     "default_stream",
@@ -58,6 +62,7 @@ __all__ = [
     "memory_stats",
     "pending_builds",
     "plugins",
+    "pointer",
     "record_memory_history",
     "reset_accumulated_memory_stats",
     "reset_peak_memory_stats",
@@ -79,6 +84,7 @@ def install(extension: ModuleType) -> None:
     """Make this module `torch.ral` and give tensors, modules and storages their `.ral()` and `.is_ral`."""
     global _C
     _C = extension
+    _pointers.install(extension)
     torch._register_device_module("ral", sys.modules[__name__])
     torch.utils.generate_methods_for_privateuse1_backend(for_storage=True)
     _map_dlpack_device()

@@ -47,6 +47,14 @@ struct MemoryPlace {
   uint64_t offset = 0;
 };
 
+// Bytes of a block together with the life that they belong to: for those outside the RAL who keep an address. Where the
+// block was freed meanwhile and its memory given out again, the generation tells.
+struct Pointer {
+  const void* address = nullptr;
+  uint64_t bytes = 0;
+  uint64_t generation = 0;  // Block::id
+};
+
 // A pool's bytes and counts, since its first allocation or the last reset_peak or reset_accumulated.
 struct MemoryStats {
   uint64_t allocated = 0, allocated_peak = 0, reserved = 0, reserved_peak = 0;
@@ -98,6 +106,10 @@ class RAL_API MemoryPool {
   // Handle and offset of an address inside a block. Throws INVALID_POINTER naming address and device when the
   // address is in no live block of `device`.
   static MemoryPlace place(const void* address, const Device& device);
+  // The `bytes` from `address` on as they are now. Throws as place(address) does, and where they reach past the block's end.
+  static Pointer pointer(const void* address, uint64_t bytes, const Device& device);
+  // Handle and offset of a pointer kept since. Throws INVALID_POINTER also where the block has begun another life.
+  static MemoryPlace place(const Pointer& pointer, const Device& device);
 
   // A BufferView for the trace: returns its id; emits VIEW (parent is the block's id). Counts it as live until end_view.
   static uint64_t begin_view(Block& block, uint64_t byte_offset, uint64_t bytes);
