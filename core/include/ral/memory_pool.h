@@ -53,12 +53,17 @@ struct MemoryStats {  // bytes and counts
   uint64_t live_views = 0;
 };
 
+struct ViewInfo {
+  uint64_t id, parent;  // parent: id of the block's life; a view of a view has the block as its parent too
+  uint64_t offset, bytes;
+};
 struct BlockInfo {
   const void* address;
   uint64_t size, capacity, id;
   int64_t stream;
   bool in_use;
-  uint32_t op, location;  // as in Block
+  uint32_t op, location;        // as in Block
+  std::vector<ViewInfo> views;  // live ones that begin_view told of, by id
 };
 struct SegmentInfo {  // blocks in address order; those above 1 MiB cover the segment, free pieces too
   const void* address;
@@ -93,7 +98,8 @@ class RAL_API MemoryPool {
   // address is in no live block of `device`.
   static MemoryPlace place(const void* address, const Device& device);
 
-  // A BufferView for the trace: returns its id; emits VIEW (parent is the block's id). Counts it as live until end_view.
+  // A BufferView: returns its id; emits VIEW (parent is the block's id). It is live, in statistics and snapshots, until
+  // end_view. The pool knows of those views only: the adapter tells of what view operators make while a trace records.
   static uint64_t begin_view(Block& block, uint64_t byte_offset, uint64_t bytes);
   static void end_view(Block* block, uint64_t id, uint64_t bytes) noexcept;
 
