@@ -61,6 +61,19 @@ py::object text_or_none(uint32_t id) {
   return text.empty() ? py::object(py::none()) : py::object(py::str(text));
 }
 
+py::list views_of(const ral::BlockInfo& block) {
+  py::list out;
+  for (const auto& v : block.views) {
+    py::dict view;
+    view["id"] = v.id;
+    view["parent"] = v.parent;
+    view["offset"] = v.offset;
+    view["bytes"] = v.bytes;
+    out.append(view);
+  }
+  return out;
+}
+
 py::list snapshot_of(c10::DeviceIndex index) {
   py::list out;
   for (const auto& segment : device_at(index).pool().snapshot()) {
@@ -75,6 +88,7 @@ py::list snapshot_of(c10::DeviceIndex index) {
       block["state"] = b.in_use ? "active" : "cached";
       block["op"] = text_or_none(b.in_use ? b.op : 0);
       block["line"] = text_or_none(b.in_use ? b.location : 0);
+      block["views"] = views_of(b);
       blocks.append(block);
     }
     py::dict row;

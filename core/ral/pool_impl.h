@@ -14,6 +14,7 @@
 #include "ral/memory_pool.h"
 #include "segment.h"
 #include "size_class.h"
+#include "views.h"
 
 namespace ral {
 
@@ -71,6 +72,7 @@ struct MemoryPool::Impl {
   std::atomic<uint64_t> allocated{0}, peak{0}, reserved{0}, reserved_peak{0}, lifetime_peak{0};
   std::atomic<uint64_t> live_views{0}, segments{0}, device_mallocs{0}, retries{0}, out_of_memory{0};
   uint64_t allocations_base = 0, frees_base = 0, hits_base = 0;  // subtracted since reset_accumulated
+  ViewTable views;
   std::atomic<double> fraction{1.0};
   std::atomic<bool> import_works{true};
 };

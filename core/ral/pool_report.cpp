@@ -59,7 +59,7 @@ namespace {
 
 BlockInfo info_of(const PoolBlock& b) {
   const bool in_use = b.in_use.load(std::memory_order_acquire);
-  return {b.address, in_use ? b.size : 0, b.capacity, b.id, b.stream->id(), in_use, b.op, b.location};
+  return {b.address, in_use ? b.size : 0, b.capacity, b.id, b.stream->id(), in_use, b.op, b.location, {}};
 }
 
 // In address order, free pieces too.
@@ -93,14 +93,19 @@ void for_each_segment(const std::vector<StreamCache*>& caches, F&& use) {
 
 std::vector<SegmentInfo> MemoryPool::snapshot() const {
   std::vector<SegmentInfo> out;
+  auto views = impl_->views.by_parent();
   std::lock_guard<std::mutex> guard(impl_->mutex);
-  for_each_segment(impl_->caches, [&out](Segment& segment) {
+  for_each_segment(impl_->caches, [&out, &views](Segment& segment) {
     SegmentInfo info{segment.base, segment.bytes, {}};
     if (segment.pieces) {
       list_pieces(segment, &info);
     } else {
       const uint32_t carved = segment.carved.load(std::memory_order_acquire);
       for (uint32_t i = 0; i < carved; ++i) info.blocks.push_back(info_of(segment.blocks[i]));
+    }
+    for (BlockInfo& block : info.blocks) {
+      const auto found = block.in_use ? views.find(block.id) : views.end();
+      if (found != views.end()) block.views = std::move(found->second);
     }
     out.push_back(std::move(info));
   });
@@ -110,6 +115,7 @@ std::vector<SegmentInfo> MemoryPool::snapshot() const {
 uint64_t MemoryPool::begin_view(Block& block, uint64_t byte_offset, uint64_t bytes) {
   const uint64_t id = trace::next_id();
   Impl& impl = *block.device->pool().impl_;
+  impl.views.add({id, block.id, byte_offset, bytes});
   const uint64_t now = impl.live_views.fetch_add(1, std::memory_order_relaxed) + 1;
   if (ral_trace_gauge* gauge = trace::gauge(block.device->index())) set_gauge(gauge->live_views, now);
   if (trace::enabled()) emit_view(block, id, byte_offset, bytes);
@@ -119,6 +125,7 @@ uint64_t MemoryPool::begin_view(Block& block, uint64_t byte_offset, uint64_t byt
 void MemoryPool::end_view(Block* block, uint64_t id, uint64_t bytes) noexcept {
   if (!block || devices_forked() || devices_closed()) return;
   Impl& impl = *block->device->pool().impl_;
+  impl.views.remove(id);
   const uint64_t now = impl.live_views.fetch_sub(1, std::memory_order_relaxed) - 1;
   if (ral_trace_gauge* gauge = trace::gauge(block->device->index())) set_gauge(gauge->live_views, now);
   if (trace::enabled()) emit_view_end(*block, id, bytes);

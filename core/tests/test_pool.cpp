@@ -325,6 +325,32 @@ TEST(snapshot_lists_blocks) {
   CHECK_EQ(in_use, 2u);
 }
 
+TEST(snapshot_lists_live_views) {
+  Fixture f;
+  Block* small = f.pool->allocate(1000, *f.stream);
+  Block* large = f.pool->allocate(5 << 20, *f.stream);
+  const uint64_t a = MemoryPool::begin_view(*small, 16, 100), b = MemoryPool::begin_view(*large, 4 << 20, 1 << 20);
+  const uint64_t c = MemoryPool::begin_view(*small, 0, 1000);
+  const auto views_of = [&f](const Block* block) {
+    std::string text;
+    for (const SegmentInfo& segment : f.pool->snapshot())
+      for (const BlockInfo& info : segment.blocks)
+        for (const ViewInfo& view : info.views)
+          if (info.address == block->address)
+            text += std::to_string(view.id) + " in " + std::to_string(view.parent) + " at " +
+                    std::to_string(view.offset) + ": " + std::to_string(view.bytes) + "\n";
+    return text;
+  };
+  const std::string in = " in " + std::to_string(small->id) + " at ";
+  CHECK_EQ(views_of(small), std::to_string(a) + in + "16: 100\n" + std::to_string(c) + in + "0: 1000\n");
+  CHECK_EQ(views_of(large), std::to_string(b) + " in " + std::to_string(large->id) + " at 4194304: 1048576\n");
+  MemoryPool::end_view(small, a, 100);
+  CHECK_EQ(views_of(small), std::to_string(c) + in + "0: 1000\n");
+  MemoryPool::end_view(small, c, 1000);
+  MemoryPool::end_view(large, b, 1 << 20);
+  CHECK_EQ(views_of(small) + views_of(large), "");
+}
+
 TEST(double_free_is_ignored) {
   Fixture f;
   Block* a = f.pool->allocate(1000, *f.stream);

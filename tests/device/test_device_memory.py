@@ -11,6 +11,8 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from torch_fl_core.trace import record
+
 MIB = 2**20
 
 
@@ -120,6 +122,49 @@ def test_snapshot_tells_who_allocated(device: str) -> None:
     del x
     cached = [b for s in torch.ral.memory_snapshot(device) for b in s["blocks"] if b["address"] == address]
     assert all((b["op"], b["line"]) == (None, None) for b in cached if b["state"] == "cached")
+
+
+def test_snapshot_covers_large_segments(device: str) -> None:
+    """Blocks above 1 MiB are cut from shared segments; what lies between is listed as cached."""
+    held = [torch.zeros(mib * MIB, dtype=torch.uint8, device=device) for mib in (3, 5, 2)]
+    addresses = [t.data_ptr() for t in held]
+    del held[1]
+    rows = [
+        s
+        for s in torch.ral.memory_snapshot(device)
+        if s["address"] <= addresses[0] < s["address"] + s["size"]
+    ]
+    blocks = rows[0]["blocks"]
+    ends = [b["address"] + b["capacity"] for b in blocks]
+    assert [rows[0]["address"], *ends] == [
+        *(b["address"] for b in blocks),
+        rows[0]["address"] + rows[0]["size"],
+    ]
+    states = {b["address"]: (b["state"], b["size"]) for b in blocks}
+    assert states[addresses[0]] == ("active", 3 * MIB)
+    assert states[addresses[1]] == ("cached", 0)
+    assert states[addresses[2]] == ("active", 2 * MIB)
+    assert [t.max().item() for t in held] == [0, 0]
+
+
+def test_snapshot_lists_live_views(device: str) -> None:
+    base = torch.zeros(10, 100, device=device)
+    unknown = base[1]
+    assert row_of(base)["views"] == [], "made while nothing recorded"
+    with record():
+        row = base[3]
+        part = row[10:30]
+        made = row_of(base)["views"]
+    assert {v["parent"] for v in made} == {row_of(base)["id"]}, "of the block, a view of a view too"
+    ranges = {(v["offset"], v["bytes"]) for v in made}
+    assert ranges == {(3 * 100 * 4, 100 * 4), (3 * 100 * 4 + 10 * 4, 20 * 4)}
+    assert row_of(base)["views"] == made, "they live as long as their tensors, recording or not"
+    assert torch.ral.memory_stats(device)["live_views"] >= len(made)
+    del part
+    assert [(v["offset"], v["bytes"]) for v in row_of(base)["views"]] == [(3 * 100 * 4, 100 * 4)]
+    del row
+    assert row_of(base)["views"] == []
+    assert unknown.shape == (100,)
 
 
 def test_memory_history_names_the_line(device: str) -> None:

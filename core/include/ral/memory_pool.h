@@ -63,13 +63,19 @@ struct MemoryStats {
   uint64_t live_views = 0;
 };
 
+// A live view of a block; bytes from the block's begin. `parent` is the id of the block's life, for a view of a view too.
+struct ViewInfo {
+  uint64_t id, parent;
+  uint64_t offset, bytes;
+};
 // A block as snapshot() saw it; sizes in bytes.
 struct BlockInfo {
   const void* address;
   uint64_t size, capacity, id;
   int64_t stream;
   bool in_use;
-  uint32_t op, location;  // as in Block
+  uint32_t op, location;        // as in Block
+  std::vector<ViewInfo> views;  // live ones that begin_view told of, by id
 };
 // A segment as snapshot() saw it, with its blocks in address order; those above 1 MiB cover the segment, free pieces too.
 struct SegmentInfo {
@@ -111,7 +117,8 @@ class RAL_API MemoryPool {
   // Handle and offset of a pointer kept since. Throws INVALID_POINTER also where the block has begun another life.
   static MemoryPlace place(const Pointer& pointer, const Device& device);
 
-  // A BufferView for the trace: returns its id; emits VIEW (parent is the block's id). Counts it as live until end_view.
+  // A BufferView: returns its id; emits VIEW (parent is the block's id). It is live, in statistics and snapshots, until
+  // end_view. The pool knows of those views only: the adapter tells of what view operators make while a trace records.
   static uint64_t begin_view(Block& block, uint64_t byte_offset, uint64_t bytes);
   // The view is gone; emits FREE with its id.
   static void end_view(Block* block, uint64_t id, uint64_t bytes) noexcept;
