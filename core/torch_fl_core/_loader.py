@@ -13,6 +13,7 @@ import warnings
 from pathlib import Path
 from types import ModuleType
 
+from . import _pocl
 from ._errors import RalError
 
 DEVICE = "ral"
@@ -112,6 +113,7 @@ def _claim() -> ModuleType:
         )
     loaded = _load_extension(adapter_path(torch.__version__))
     loaded.set_ral_error_type(RalError)
+    _pocl.name_to_plugin()
     loaded.set_own_plugin_folder(str(_folder / "plugins"))
     loaded.set_thread_budget(torch.get_num_threads())
     loaded.register_router()

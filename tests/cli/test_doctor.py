@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from plugin_sources import CRASHING, compile_plugin, lay, needs_compiler
 
+from torch_fl_core import _pocl
 from torch_fl_core.cli import places, ralctl
 from torch_fl_core.cli.doctor import caches, conflicts, driver, plugins, variables, versions
 from torch_fl_core.cli.doctor import report as doctor_report
@@ -60,34 +61,37 @@ def test_doctor_s_text() -> None:
 
 
 def test_opencl_drivers(tmp_path: Path) -> None:
-    root, site = tmp_path / "root", tmp_path / "site"
-    (nothing,) = driver.opencl(root, {}, site)
+    root = tmp_path / "root"
+    (nothing,) = driver.opencl(root, {}, [])
     assert nothing.level == "note" and "ralctl install opencl" in nothing.cure
     lay(root, "etc/OpenCL/vendors/pocl.icd", text="libpocl.so.2\n")
-    (broken,) = driver.opencl(root, {}, site)
+    (broken,) = driver.opencl(root, {}, [])
     assert broken.level == "problem" and "libpocl.so.2, which is not there" in broken.found
     lay(root, "usr/lib/x86_64-linux-gnu/libpocl.so.2")
-    working, no_loader = driver.opencl(root, {}, site)
+    working, no_loader = driver.opencl(root, {}, [])
     assert working.level == "ok" and no_loader.level == "problem" and "ocl-icd-libopencl1" in no_loader.cure
     lay(root, "opt/cl/libOpenCL.so.1")
     lay(root, "etc/ld.so.conf.d/cl.conf", text="# a comment\n/opt/cl\n")
-    assert levels(driver.opencl(root, {}, site)) == ["ok", "ok"]
+    assert levels(driver.opencl(root, {}, [])) == ["ok", "ok"]
     lay(root, "etc/OpenCL/vendors/gone.icd", text="/opt/gone/libgone.so\n")
-    stale = driver.opencl(root, {}, site)
+    stale = driver.opencl(root, {}, [])
     assert levels(stale) == ["ok", "ok", "note"] and "gone.icd" in stale[-1].cure
 
 
-def test_opencl_drivers_elsewhere(tmp_path: Path) -> None:
-    root, site = tmp_path / "root", tmp_path / "site"
-    lay(site, "pyopencl/.libs/libpocl-1.so")
-    assert levels(driver.opencl(root, {}, site)) == ["ok"]
+def test_opencl_drivers_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = tmp_path / "root"
+    site = lay(tmp_path / "site-packages", "pyopencl/.libs/libpocl-1.so")
+    monkeypatch.setattr(_pocl, "_OURS", tmp_path / "ours")
+    (pocl,) = _pocl.libraries([str(tmp_path), str(site)])
+    assert pocl == site / "pyopencl/.libs/libpocl-1.so"
+    assert levels(driver.opencl(root, {}, [pocl])) == ["ok"]
     lay(tmp_path, "libs/libOpenCL.so.1", "libs/libmine.so")
     lay(tmp_path, "mine.icd", text="libmine.so")
     environ = {"OCL_ICD_VENDORS": str(tmp_path / "mine.icd"), "LD_LIBRARY_PATH": str(tmp_path / "libs")}
-    assert levels(driver.opencl(root, environ, tmp_path)) == ["ok", "ok"]
+    assert levels(driver.opencl(root, environ, [])) == ["ok", "ok"]
     lay(root, "odd/libOpenCL.so.1")
     lay(root, "etc/ld.so.cache", text="glibc-ld.so.cache1.1\0libOpenCL.so.1\0/odd/libOpenCL.so.1\0")
-    loader, other, icd = driver.opencl(root, environ, tmp_path)
+    loader, other, icd = driver.opencl(root, environ, [])
     assert (
         str(tmp_path / "libs") in loader.found and other.level == "note" and str(root / "odd") in other.found
     )

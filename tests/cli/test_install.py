@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from plugin_sources import CRASHING, REFUSING, compile_plugin, lay, needs_compiler
 
+from torch_fl_core import _pocl
 from torch_fl_core.cli import install, package, ralctl
 from torch_fl_core.cli.probe import plugin_statuses
 
@@ -264,3 +265,34 @@ def test_uninstall_says_whose_a_plugin_is(
     assert f"the one in {tmp_path / 'other/chip'} was not put there by ralctl" in capsys.readouterr().err
     assert ralctl.main(["uninstall", "opencl"]) == 1
     assert "belongs to the wheel" in capsys.readouterr().err
+
+
+def test_a_plugin_folder_that_cannot_be_made(
+    built: Path, tmp_path: Path, monkeypatch: Any, capsys: Any
+) -> None:
+    lay(tmp_path, "file")
+    monkeypatch.setenv("HOME", str(tmp_path / "file"))
+    assert ralctl.main(["install", str(built)]) == 1
+    said = capsys.readouterr().err
+    assert "cannot be made: Not a directory" in said and "set HOME to a folder" in said
+
+
+def test_pocl_in_another_folder_of_packages_is_named_to_the_plugin(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """pip's --user folder, or a virtual environment over ours; never a working folder, never over the user's own choice."""
+    library = "pyopencl/.libs/libpocl-1.so"
+    work, outer, user = tmp_path / "work", tmp_path / "a/site-packages", tmp_path / "b/dist-packages"
+    lay(work, library), outer.mkdir(parents=True), lay(user, library)
+    monkeypatch.setattr(_pocl, "_OURS", outer)
+    monkeypatch.setattr(sys, "path", [str(work), "", str(outer), str(user)])
+    monkeypatch.setenv("RAL_POCL_PATH", "")
+    _pocl.name_to_plugin()
+    assert os.environ["RAL_POCL_PATH"] == str(user / library)
+    monkeypatch.setenv("RAL_POCL_PATH", "/mine.so")
+    _pocl.name_to_plugin()
+    assert os.environ["RAL_POCL_PATH"] == "/mine.so"
+    monkeypatch.delenv("RAL_POCL_PATH")
+    lay(outer, library)
+    _pocl.name_to_plugin()
+    assert "RAL_POCL_PATH" not in os.environ

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 import random
 import threading
 
@@ -125,6 +127,91 @@ def test_backward_runs_on_the_stream_of_forward(device: str, ral: object) -> Non
         y = (x * 3).sum()
     y.backward()
     assert x.grad.cpu().tolist() == [3.0] * 1000
+
+
+# Kernels of one work-group each, so that a core stays free, on stream 1, and copies from pinned memory on COPY_STREAM until the
+# kernels are done. Tried again where the host came so late that there was nothing left to overlap.
+OVERLAP = """
+import json, torch, torch_fl_core.trace as t
+device = "ral:0"
+x = torch.randn(1, 1 << 21).to(device)
+host = torch.arange(1024.0).pin_memory()
+compute, other = torch.ral.Stream(device), torch.ral.Stream(device)
+copying = {"other": other, "same": compute}[COPY_STREAM]
+
+def overlap(a, b):
+    return a["begin_ns"] < b["end_ns"] and b["begin_ns"] < a["end_ns"]
+
+with torch.ral.fallback_policy("native", strict=True):
+    with torch.ral.stream(compute):
+        torch.softmax(x, -1)
+    for attempt in range(20):
+        target = torch.zeros(1024, device=device)
+        torch.ral.synchronize()
+        with t.record() as trace:
+            with torch.ral.stream(compute):
+                for _ in range(20):
+                    torch.softmax(x, -1)
+            with torch.ral.stream(copying):
+                while not compute.query():
+                    target.copy_(host, non_blocking=True)
+                    copying.synchronize()
+            torch.ral.synchronize()
+        kernels = [r for r in trace.records if r["kind"] == t.Kind.KERNEL]
+        copies = [r for r in trace.records if r["kind"] == t.Kind.COPY]
+        during = sum(any(overlap(c, k) for k in kernels) for c in copies)
+        if copies and (during or copying is compute):
+            break
+device_work = lambda records: not any(r["flags"] & (t.Flag.HOST | t.Flag.NO_DEVICE_TIME) for r in records)
+print(json.dumps({
+    "right": torch.equal(target.cpu(), host), "kernels": len(kernels), "copies": len(copies), "during": during,
+    "kernels_on_device": device_work(kernels), "copies_on_device": device_work(copies),
+    "kernel_streams": sorted({int(r["stream"]) for r in kernels}), "copy_streams": sorted({int(r["stream"]) for r in copies}),
+    "host_visible": torch.ral.devices()[0]["host_visible"], "ids": [compute.stream_id, copying.stream_id],
+}))
+"""
+
+
+def _overlap(must_pass: object, copy_stream: str, svm: str) -> dict:
+    alone = {"RAL_OPENCL_SUBDEVICES": None, "RAL_VISIBLE_DEVICES": None, "RAL_OPENCL_SVM": svm}
+    out = must_pass(f"COPY_STREAM = {copy_stream!r}\n{OVERLAP}", **alone)  # type: ignore[operator]
+    seen = json.loads(out.splitlines()[-1])
+    assert seen["right"] and seen["copies"] > 0
+    assert (seen["kernels"], seen["kernels_on_device"]) == (20, True)
+    assert seen["kernel_streams"] == seen["ids"][:1]
+    return seen
+
+
+needs_two_cores = pytest.mark.skipif(
+    len(os.sched_getaffinity(0)) < 2, reason="needs two cores: one computes, one copies"
+)
+
+
+@needs_two_cores
+def test_a_copy_on_another_stream_overlaps_compute(must_pass: object, ral: object) -> None:
+    """Where the host cannot see device memory a copy is device work; by the device's own times it ran during a kernel."""
+    seen = _overlap(must_pass, "other", svm="0")
+    assert not seen["host_visible"] and seen["copies_on_device"]
+    assert seen["copy_streams"] == seen["ids"][1:] != seen["ids"][:1]
+    assert seen["during"] > 0
+
+
+@needs_two_cores
+def test_a_copy_on_the_same_stream_overlaps_nothing(must_pass: object, ral: object) -> None:
+    """The same measurement says no where the order of a stream forbids it."""
+    seen = _overlap(must_pass, "same", svm="0")
+    assert seen["copies_on_device"] and seen["copy_streams"] == seen["kernel_streams"]
+    assert seen["during"] == 0
+
+
+@needs_two_cores
+def test_a_copy_by_the_host_overlaps_compute(must_pass: object, ral: object) -> None:
+    """Where the host sees device memory it copies itself, without waiting for kernels that do not use the memory."""
+    seen = _overlap(must_pass, "other", svm="1")
+    if not seen["host_visible"]:
+        pytest.skip("this driver's memory is not visible to the host")
+    assert not seen["copies_on_device"]
+    assert seen["during"] > 0
 
 
 class Steps:

@@ -105,7 +105,13 @@ def install_plugin(source: Path, force: bool) -> dict[str, Any]:
 @contextlib.contextmanager
 def _staging(place: Path) -> Iterator[Path]:
     """A private folder on the same file system as `place`, but not on the search path."""
-    place.mkdir(parents=True, exist_ok=True)
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise Failed(
+            f"the folder {place} for your plugins cannot be made: {error.strerror}: {error.filename}; "
+            f"set HOME to a folder that you may write to"
+        ) from None
     if place.stat().st_mode & 0o022:
         place.chmod(0o755)  # else the RAL refuses every plugin in it
     folder = Path(tempfile.mkdtemp(prefix=".install-", dir=place.parent))

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from ... import _pocl
 from ..libraries import cure_of
-from ..places import package_folder
 from .finding import Finding, User, group_members, group_name
 
 _LIBRARY_FOLDERS = (
@@ -27,7 +27,7 @@ _LOADER = "libOpenCL.so.1"
 
 def findings(root: Path, environ: Mapping[str, str], user: User) -> list[Finding]:
     """Findings on drivers below `root`."""
-    return [*opencl(root, environ, package_folder().parent), *device_files(root, user)]
+    return [*opencl(root, environ, _pocl.libraries()), *device_files(root, user)]
 
 
 def library_folders(root: Path, environ: Mapping[str, str]) -> list[Path]:
@@ -70,15 +70,14 @@ def icd_files(root: Path, environ: Mapping[str, str]) -> list[Path]:
     return [place] if place.is_file() else sorted(place.glob("*.icd"))
 
 
-def opencl(root: Path, environ: Mapping[str, str], site: Path) -> list[Finding]:
-    """OpenCL's loader, its drivers, and PyPI's PoCL in the folder `site` of Python packages."""
+def opencl(root: Path, environ: Mapping[str, str], pocl: Sequence[Path]) -> list[Finding]:
+    """OpenCL's loader, its drivers, and the libraries `pocl` of PyPI's PoCL."""
     found: list[Finding] = []
     loaders = find_libraries(_LOADER, root, environ)
     working, broken = [], []
     for file in icd_files(root, environ):
         library = file.read_text(errors="replace").strip()
         (working if library and find_libraries(library, root, environ) else broken).append((file, library))
-    pocl = sorted(site.glob("pyopencl/.libs/libpocl*.so*"))
     usable = bool(pocl or (loaders and working))
     found += [Finding("ok", f"OpenCL loader {path}") for path in loaders[:1]]
     for path in loaders[1:]:
