@@ -63,7 +63,7 @@ def test_sparse_times_dense(layout: str) -> None:
             lambda: torch.addmm(more, matrix, right, beta=2, alpha=3),
             2 * added + 3 * (dense @ other),
         ),
-        "strided": (lambda: torch.mm(matrix, right[:, ::2]), dense @ other[:, ::2]),
+        "by column": (lambda: torch.mm(matrix, right.t().contiguous().t()), dense @ other),
     }
     for name, (call, want) in calls.items():
         got, ran = tiers(call, SPARSE_ORDER[layout])
