@@ -32,7 +32,7 @@ class SparseForms {
   bool make(std::string* why) {
     for (const size_t i : places_) {
       const auto& t = call_.arg(i).toTensor();
-      c10::List<at::Tensor> parts;
+      c10::List<std::optional<at::Tensor>> parts;
       if (call_.info.args[i].written) {
         *why = "a sparse output";
         return false;
@@ -44,11 +44,16 @@ class SparseForms {
         parts.push_back(t.crow_indices());
         parts.push_back(t.col_indices());
         parts.push_back(t.values());
+      } else if (t.layout() == at::kSparseCsc) {
+        parts.push_back(std::nullopt);
+        parts.push_back(t.ccol_indices());
+        parts.push_back(t.row_indices());
+        parts.push_back(t.values());
       } else {
-        *why = "a sparse operand of other than COO or CSR layout";
+        *why = "a sparse operand of other than COO, CSR or CSC layout";
         return false;
       }
-      const at::Tensor values = parts.get(parts.size() - 1);
+      const at::Tensor values = *parts.get(parts.size() - 1);
       const auto like = at::empty(t.sizes(), at::TensorOptions(at::kMeta).dtype(t.scalar_type()));
       shaped_[i] = with_storage(values.storage(), like, c10::DispatchKey::PrivateUse1);
       packed_[i] = std::move(parts);

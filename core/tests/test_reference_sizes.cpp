@@ -24,7 +24,7 @@ std::vector<Result> sized(const char* op, const std::vector<ral_value>& args) {
 #define CHECK_DIMS(dims, ...) CHECK_EQ(shown(dims), shown(Dims{__VA_ARGS__}))
 
 // [[0, 2, 0], [1, 0, 3]]
-TEST(sparse_rows_times_dense) {
+TEST(sparse_rows_or_columns_times_dense) {
   const I64 pointers({3}, {0, 1, 3}), columns({3}, {1, 0, 2});
   const F32 values({3}, {2, 1, 3}), dense({3, 2}, {1, 2, 3, 4, 5, 6});
   const ral_value csr = list({pointers.tensor(), columns.tensor(), values.tensor()});
@@ -40,6 +40,10 @@ TEST(sparse_rows_times_dense) {
   F32 row({1, 3}, {9, 9, 9});
   RUNS("aten::mm", {left, csr}, {row});  // sparse on the right
   CHECK_VALUES(row, 1, 20, 3);
+  const I64 column_pointers({4}, {0, 1, 2, 3}), rows({3}, {1, 0, 1});
+  const F32 by_column({3}, {1, 2, 3});
+  RUNS("aten::mm", {list({nullptr, column_pointers.tensor(), rows.tensor(), by_column.tensor()}), dense}, {out});
+  CHECK_VALUES(out, 6, 8, 16, 20);
   F32 vector({2}, {9, 9});
   RUNS("aten::mv", {csr, F32({3}, {1, 10, 100})}, {vector});
   CHECK_VALUES(vector, 20, 301);
@@ -68,7 +72,7 @@ TEST(sparse_operands_that_are_refused) {
   CHECK_EQ(run("aten::mm", {csr(pointers, far), dense}, {out}, &why), RAL_ERROR_UNSUPPORTED);
   CHECK_HAS(why, "an index outside the sparse operand");
   CHECK_EQ(run("aten::mm", {csr(falling, columns), dense}, {out}, &why), RAL_ERROR_UNSUPPORTED);
-  CHECK_HAS(why, "row pointers");
+  CHECK_HAS(why, "column pointers");
   CHECK_EQ(run("aten::mm", {csr(pointers, columns), csr(pointers, columns)}, {out}, &why), RAL_ERROR_UNSUPPORTED);
   CHECK_HAS(why, "two sparse operands");
   CHECK_EQ(run("aten::mm", {list({values.tensor()}), dense}, {out}, &why), RAL_ERROR_UNSUPPORTED);

@@ -16,7 +16,7 @@ namespace ral::reference {
 // Arguments and outputs as for ral_kernel_table.launch, except that `data` is a host address: element [0, 0, ...] lies
 // at (char*)data + byte_offset. Ranks up to 16, strides in any order, 0 for broadcast inputs.
 // A sparse matrix as an operand of mm, mv, addmm and addmv is a list of its parts (RAL_VALUE_TENSOR_LIST): indices and
-// values (COO), or row pointers, column indices and values (CSR).
+// values (COO); row pointers, column indices and values (CSR); or NULL, column pointers, row indices and values (CSC).
 // Inputs are only read, but for the running statistics of native_batch_norm and _native_batch_norm_legit in training,
 // which those operators update in place.
 //

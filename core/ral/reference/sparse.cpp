@@ -1,4 +1,4 @@
-// Products of a sparse matrix (COO or CSR) and a dense matrix or vector: a sum over the elements that are stored.
+// Products of a sparse matrix (COO, CSR or CSC) and a dense matrix or vector: a sum over the elements that are stored.
 #include "product.h"
 
 namespace ral::reference {
@@ -22,18 +22,18 @@ Sparse<T> coordinates(const View& indices, const View& values) {
   return {{all.begin(), half}, {half, all.end()}, read<T>(values)};
 }
 
-// CSR: row r has the elements from pointers[r] to pointers[r + 1].
+// CSR: row r has the elements from pointers[r] to pointers[r + 1]. Of CSC this makes the transposed matrix.
 template <class T>
-Sparse<T> compressed_rows(const View& pointers, const View& columns, const View& values) {
-  require(pointers.rank() == 1 && pointers.size(0) > 0, "a batch of sparse CSR operands");
-  require(values.rank() == 1 && columns.rank() == 1, "a sparse CSR operand with dense dims");
+Sparse<T> compressed(const View& pointers, const View& columns, const View& values) {
+  require(pointers.rank() == 1 && pointers.size(0) > 0, "a batch of compressed sparse operands");
+  require(values.rank() == 1 && columns.rank() == 1, "a compressed sparse operand with dense dims");
   Sparse<T> out{{}, read<Int>(columns), read<T>(values)};
   const std::vector<Int> starts = read<Int>(pointers);
   const auto n = static_cast<Int>(out.values.size());
   require(out.columns.size() == out.values.size(), "the sparse operand has not as many indices as values");
-  require(starts.front() == 0 && starts.back() == n, "the row pointers do not cover the values");
+  require(starts.front() == 0 && starts.back() == n, "the row or column pointers do not cover the values");
   for (size_t r = 0; r + 1 < starts.size(); ++r) {
-    require(starts[r] <= starts[r + 1] && starts[r + 1] <= n, "the row pointers do not ascend");
+    require(starts[r] <= starts[r + 1] && starts[r + 1] <= n, "the row or column pointers do not ascend");
     out.rows.insert(out.rows.end(), starts[r + 1] - starts[r], static_cast<Int>(r));
   }
   return out;
@@ -46,11 +46,15 @@ bool is_sparse(const Call& call, uint32_t i) {
 
 template <class T>
 Sparse<T> sparse(const Call& call, uint32_t i) {
-  const std::vector<std::optional<View>> parts = call.tensors(i);
+  std::vector<std::optional<View>> parts = call.tensors(i);
+  const bool by_column = parts.size() == 4 && !parts[0];
+  if (by_column) parts.erase(parts.begin());
   for (const std::optional<View>& part : parts) require(part.has_value(), "a part of a sparse operand is absent");
   if (parts.size() == 2) return coordinates<T>(*parts[0], *parts[1]);
-  require(parts.size() == 3, "a sparse operand of other than 2 parts (COO) or 3 (CSR)");
-  return compressed_rows<T>(*parts[0], *parts[1], *parts[2]);
+  require(parts.size() == 3, "a sparse operand of other than 2 parts (COO), 3 (CSR) or 4 (CSC)");
+  Sparse<T> out = compressed<T>(*parts[0], *parts[1], *parts[2]);
+  if (by_column) std::swap(out.rows, out.columns);
+  return out;
 }
 
 // A vector, which is always the second operand, is a matrix of one column.
