@@ -168,7 +168,10 @@ Case make_case(const Op& op, ral_dtype dtype, const Plan& plan) {
     std::reverse(call.outputs[0].strides.begin(), call.outputs[0].strides.end());
   }
   call.terms = terms(op, call);
-  call.judged = dtype == RAL_BOOL && wants_distinct(op) && call.outputs.size() == 2 ? 1 : call.outputs.size();
+  call.judged = call.outputs.size();
+  if (dtype == RAL_BOOL && wants_distinct(op) && call.judged == 2) call.judged = 1;
+  for (const std::string& word : outputs_of(plan.pattern))
+    if (word.back() == '?') --call.judged;
   return call;
 }
 
