@@ -252,7 +252,7 @@ void add_special(Selection& selection, const Op& op, const std::vector<ral_dtype
           op, dtype, {pattern, is_elementwise(op) ? "rank 2" : "contiguous", {operand}, Aspect::Special, special}));
     }
   }
-  if (first) selection.leave_out(Aspect::Special, "the manifest entry lists no floating type");
+  if (first) selection.leave_out(Aspect::Special, "the manifest entry lists no floating type", true);
 }
 
 // ---- In place ------------------------------------------------------------------------------------
@@ -391,7 +391,7 @@ void add_mixed(Selection& selection, const Op& op, const std::vector<ral_dtype>&
     plan.operands = {{{4, 3, 50}, Layout::Dense}, {{3, 50}, Layout::Dense}, {{1}, Layout::Dense}};
     selection.cases.push_back(make_case(op, a, plan));
   }
-  if (!found) selection.leave_out(Aspect::Mixed, "the manifest entry lists no two types that are tried together");
+  if (!found) selection.leave_out(Aspect::Mixed, "the manifest entry lists no two types that are tried together", true);
 }
 
 void add_number(Selection& selection, const Op& op, ral_dtype dtype, ral_dtype result, const std::string& pattern) {
@@ -435,7 +435,8 @@ void add_numbers(Selection& selection, const Op& op, const std::vector<ral_dtype
                  put(in_tensors_place ? "complex128:1.5,-0.5" : "complex128:c1.5,-0.5"));
   }
   if (selection.cases.size() == before)
-    selection.leave_out(Aspect::Numbers, "the manifest entry lists none of the types that are tried with numbers");
+    selection.leave_out(Aspect::Numbers, "the manifest entry lists none of the types that are tried with numbers",
+                        true);
 }
 
 }  // namespace
@@ -465,7 +466,7 @@ Selection select_cases(const Op& op, const std::vector<ral_dtype>& types, int ma
     complex = true;
     for (size_t i = before; i < selection.cases.size(); ++i) selection.cases[i].aspect = Aspect::Complex;
   }
-  if (!complex) selection.leave_out(Aspect::Complex, "the manifest entry lists no complex type");
+  if (!complex) selection.leave_out(Aspect::Complex, "the manifest entry lists no complex type", true);
   add_special(selection, op, types);
   add_in_place(selection, op, types, max_rank);
   add_mixed(selection, op, types);
