@@ -168,7 +168,10 @@ Case make_case(const Op& op, ral_dtype dtype, const Plan& plan) {
     std::reverse(call.outputs[0].strides.begin(), call.outputs[0].strides.end());
   }
   call.terms = terms(op, call);
-  call.judged = dtype == RAL_BOOL && wants_distinct(op) && call.outputs.size() == 2 ? 1 : call.outputs.size();
+  call.judged = call.outputs.size();
+  if (dtype == RAL_BOOL && wants_distinct(op) && call.judged == 2) call.judged = 1;
+  for (const std::string& word : outputs_of(plan.pattern))
+    if (word.back() == '?') --call.judged;
   return call;
 }
 
@@ -215,17 +218,27 @@ void add_others(std::vector<Case>& cases, const Op& op, ral_dtype dtype, bool ma
 
 bool name_has(const Op& op, const char* part) { return std::strstr(op.name, part) != nullptr; }
 
-// Infinities have no settled mean and variance; a convolution's or a resampling's zero weights may spread a NaN.
+// PyTorch's scalar and vector code give these operators different results for NaN or infinities.
+bool is_unsettled(const Op& op) {
+  static const std::set<std::string> names = {"elu_backward",   "hardtanh_backward",   "hardswish_backward",
+                                              "logit_backward", "hardshrink_backward", "softshrink_backward"};
+  return names.count(op.name) > 0;
+}
+
+// Infinities have no settled mean and variance, nor gelu and power; a convolution's or a resampling's zero weights may
+// spread a NaN.
 Special special_of(const Op& op) {
+  if (is_unsettled(op) || name_has(op, "convolution") || name_has(op, "upsample")) return Special::None;
+  const std::string name = op.name;
+  if (name == "gelu" || name == "pow.Tensor_Scalar") return Special::NanOnly;
   if (is_elementwise(op)) return Special::Everywhere;
-  if (name_has(op, "convolution") || name_has(op, "upsample")) return Special::None;
   return name_has(op, "norm") || name_has(op, "_mean") || op.shape == Shape::DimsLast ? Special::NanOnly : Special::Few;
 }
 
 void add_special(Selection& selection, const Op& op, const std::vector<ral_dtype>& types) {
   const Special special = special_of(op);
   if (special == Special::None)
-    return selection.leave_out(Aspect::Special, "kernels may spread NaN in ways of their own");
+    return selection.leave_out(Aspect::Special, "PyTorch leaves open what NaN and infinity become");
   bool first = true;
   for (ral_dtype dtype : types) {
     if (!is_floating(dtype)) continue;
@@ -239,7 +252,7 @@ void add_special(Selection& selection, const Op& op, const std::vector<ral_dtype
           op, dtype, {pattern, is_elementwise(op) ? "rank 2" : "contiguous", {operand}, Aspect::Special, special}));
     }
   }
-  if (first) selection.leave_out(Aspect::Special, "the manifest entry lists no floating type");
+  if (first) selection.leave_out(Aspect::Special, "the manifest entry lists no floating type", true);
 }
 
 // ---- In place ------------------------------------------------------------------------------------
@@ -378,7 +391,7 @@ void add_mixed(Selection& selection, const Op& op, const std::vector<ral_dtype>&
     plan.operands = {{{4, 3, 50}, Layout::Dense}, {{3, 50}, Layout::Dense}, {{1}, Layout::Dense}};
     selection.cases.push_back(make_case(op, a, plan));
   }
-  if (!found) selection.leave_out(Aspect::Mixed, "the manifest entry lists no two types that are tried together");
+  if (!found) selection.leave_out(Aspect::Mixed, "the manifest entry lists no two types that are tried together", true);
 }
 
 void add_number(Selection& selection, const Op& op, ral_dtype dtype, ral_dtype result, const std::string& pattern) {
@@ -422,7 +435,8 @@ void add_numbers(Selection& selection, const Op& op, const std::vector<ral_dtype
                  put(in_tensors_place ? "complex128:1.5,-0.5" : "complex128:c1.5,-0.5"));
   }
   if (selection.cases.size() == before)
-    selection.leave_out(Aspect::Numbers, "the manifest entry lists none of the types that are tried with numbers");
+    selection.leave_out(Aspect::Numbers, "the manifest entry lists none of the types that are tried with numbers",
+                        true);
 }
 
 }  // namespace
@@ -452,7 +466,7 @@ Selection select_cases(const Op& op, const std::vector<ral_dtype>& types, int ma
     complex = true;
     for (size_t i = before; i < selection.cases.size(); ++i) selection.cases[i].aspect = Aspect::Complex;
   }
-  if (!complex) selection.leave_out(Aspect::Complex, "the manifest entry lists no complex type");
+  if (!complex) selection.leave_out(Aspect::Complex, "the manifest entry lists no complex type", true);
   add_special(selection, op, types);
   add_in_place(selection, op, types, max_rank);
   add_mixed(selection, op, types);

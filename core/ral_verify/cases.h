@@ -2,7 +2,6 @@
 // else a call may bring: special values, an output that is an input, two types, numbers of the host.
 #pragma once
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "arguments.h"
@@ -25,10 +24,19 @@ struct Case {
   size_t judged = 1;            // outputs compared: indices are not where bools tie
 };
 
+// An aspect without cases, and why: the types, or else the operator.
+struct LeftOut {
+  Aspect aspect;
+  std::string why;
+  bool by_types;
+};
+
 struct Selection {
   std::vector<Case> cases;
-  std::vector<std::pair<Aspect, std::string>> left_out;  // an aspect without cases, and why
-  void leave_out(Aspect aspect, const std::string& why) { left_out.emplace_back(aspect, why); }
+  std::vector<LeftOut> left_out;
+  void leave_out(Aspect aspect, const std::string& why, bool by_types = false) {
+    left_out.push_back({aspect, why, by_types});
+  }
 };
 
 // The cases of a kernel of those types. Only the first type goes through every layout and pattern: each may need a

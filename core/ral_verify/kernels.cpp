@@ -135,7 +135,9 @@ void judge_kernel(ral::Device& device, const ral::NativeKernel& kernel, const Ch
   const std::vector<ral_dtype> types = types_of(device, kernel, choice);
   if (types.empty()) return say_not_judged("", "--dtypes leaves out all types of the manifest entry");
   const Selection selection = select_cases(*op, types, std::min(kernel.max_rank, device_rank(device)));
-  for (const auto& [aspect, why] : selection.left_out) say_not_judged(aspect_name(aspect), why);
+  for (const LeftOut& each : selection.left_out)
+    say_not_judged(aspect_name(each.aspect),
+                   each.why + (each.by_types && !choice.dtypes.empty() ? " among --dtypes" : ""));
   for (const Aspect aspect : kAspects) {
     bool any = false, fitting = false;
     for (const Case& call : selection.cases) {

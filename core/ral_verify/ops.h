@@ -39,7 +39,7 @@ enum class Type {
 //   T:int64  tensor of another type   H:float64:1.5  0-dim tensor of the host
 //   V[3]  tensor of what the tested type is summed in, 0.5 to 1.5
 //   I6[2,3]  int64 tensor of 0 to 5   X6[2,3]  the same, none twice along a dim   O(I6[3];n)  list with absent tensors
-//   -> T[2,3] I[2] V[3] R[3] B[2]  the outputs, where `shape` is Given
+//   -> T[2,3] I[2] V[3] R[3] B[2]  the outputs, where `shape` is Given; the last ones may be "V[3]?": any content
 struct Op {
   const char* name;  // without "aten::"
   const char* patterns;

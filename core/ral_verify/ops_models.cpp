@@ -25,7 +25,7 @@ constexpr auto kSame = Type::Same;
 #define BATCH_NORM                                                    \
   "T[4,3,5,5] T[3] T[3] n n b1 d0.1 d1e-5 -> T[4,3,5,5] V[3] V[3] | " \
   "T[4,3,5,5] n n n n b1 d0.1 d1e-3 -> T[4,3,5,5] V[3] V[3] | "       \
-  "T[6,5] T[5] T[5] T[5] T[5] b0 d0.1 d1e-5 -> T[6,5] V[0] V[0]"
+  "T[6,5] T[5] T[5] V[5] V[5] b0 d0.1 d1e-5 -> T[6,5] V[5]? V[5]?"
 #define LOSS_OF_TWO(tail) \
   "T[6,40] T[6,40] i1" tail " -> T[] | T[6,40] T[6,40] i0" tail " -> T[6,40] | T[6,40] T[6,40] i2" tail " -> T[]"
 #define LOSS_OF_TWO_BACKWARD(tail) \
@@ -45,16 +45,17 @@ const Op kModelOps[] = {
      NORM("T[6,40] T[6,40] l[40] V[6,1] V[6,1] T[40] T[40] m111 -> T[6,40] T[40] T[40] | "
           "T[3,5,8] T[3,5,8] l[5,8] V[3,1,1] V[3,1,1] T[5,8] T[5,8] m111 -> T[3,5,8] T[5,8] T[5,8]")},
     {"native_batch_norm", NORM(BATCH_NORM)},
-    {"_native_batch_norm_legit", NORM("T[6,5] T[5] T[5] T[5] T[5] b0 d0.1 d1e-5 -> T[6,5] V[0] V[0] | "
-                                      "T[4,3,5,5] n n T[3] T[3] b0 d0.1 d1e-3 -> T[4,3,5,5] V[0] V[0]")},
+    {"_native_batch_norm_legit", NORM("T[6,5] T[5] T[5] V[5] V[5] b0 d0.1 d1e-5 -> T[6,5] V[5]? V[5]? | "
+                                      "T[4,3,5,5] n n V[3] V[3] b0 d0.1 d1e-3 -> T[4,3,5,5] V[3]? V[3]?")},
     {"_native_batch_norm_legit_functional",
-     NORM("T[4,3,5,5] T[3] T[3] T[3] T[3] b1 d0.1 d1e-5 -> T[4,3,5,5] V[3] V[3] T[3] T[3]")},
-    {"_native_batch_norm_legit_no_training", NORM("T[4,3,5,5] T[3] T[3] T[3] T[3] d0.1 d1e-5 -> T[4,3,5,5] V[0] V[0] | "
-                                                  "T[6,5] n n T[5] T[5] d0.1 d1e-3 -> T[6,5] V[0] V[0]")},
+     NORM("T[4,3,5,5] T[3] T[3] V[3] V[3] b1 d0.1 d1e-5 -> T[4,3,5,5] V[3] V[3] V[3] V[3]")},
+    {"_native_batch_norm_legit_no_training",
+     NORM("T[4,3,5,5] T[3] T[3] V[3] V[3] d0.1 d1e-5 -> T[4,3,5,5] V[3]? V[3]? | "
+          "T[6,5] n n V[5] V[5] d0.1 d1e-3 -> T[6,5] V[5]? V[5]?")},
     {"_native_batch_norm_legit.no_stats", NORM("T[4,3,5,5] T[3] T[3] b1 d0.1 d1e-5 -> T[4,3,5,5] V[3] V[3]")},
     {"native_batch_norm_backward",
-     NORM("T[4,3,5,5] T[4,3,5,5] T[3] T[3] T[3] V[3] V[3] b1 d1e-5 m111 -> T[4,3,5,5] T[3] T[3] | "
-          "T[6,5] T[6,5] T[5] T[5] T[5] V[5] V[5] b0 d1e-5 m111 -> T[6,5] T[5] T[5]")},
+     NORM("T[4,3,5,5] T[4,3,5,5] T[3] V[3] V[3] V[3] V[3] b1 d1e-5 m111 -> T[4,3,5,5] T[3] T[3] | "
+          "T[6,5] T[6,5] T[5] V[5] V[5] V[5] V[5] b0 d1e-5 m111 -> T[6,5] T[5] T[5]")},
     {"native_group_norm", NORM("T[2,6,4,4] T[6] T[6] i2 i6 i16 i3 d1e-5 -> T[2,6,4,4] T[2,3] T[2,3] | "
                                "T[3,4,7] n n i3 i4 i7 i1 d1e-3 -> T[3,4,7] T[3,1] T[3,1]")},
     {"native_group_norm_backward",
@@ -175,10 +176,10 @@ const Op kModelOps[] = {
     {"nll_loss_forward", LOSS("T[6,5] I5[6] n i1 i-100 -> T[] T[] | T[6,5] I5[6] T[5] i1 i2 -> T[] T[] | "
                               "T[6,5] I5[6] T[5] i2 i-100 -> T[] T[]")},
     {"nll_loss_backward",
-     LOSS("T[] T[6,5] I5[6] n i1 i-100 V[] -> T[6,5] | T[] T[6,5] I5[6] T[5] i2 i2 V[] -> T[6,5]")},
+     LOSS("T[] T[6,5] I5[6] n i1 i-100 T[] -> T[6,5] | T[] T[6,5] I5[6] T[5] i2 i2 T[] -> T[6,5]")},
     {"nll_loss2d_forward",
      LOSS("T[2,5,3,4] I5[2,3,4] n i1 i-100 -> T[] T[] | T[2,5,3,4] I5[2,3,4] T[5] i2 i-100 -> T[] T[]")},
-    {"nll_loss2d_backward", LOSS("T[] T[2,5,3,4] I5[2,3,4] n i1 i-100 V[] -> T[2,5,3,4]")},
+    {"nll_loss2d_backward", LOSS("T[] T[2,5,3,4] I5[2,3,4] n i1 i-100 T[] -> T[2,5,3,4]")},
 };
 
 const size_t kModelOpCount = sizeof kModelOps / sizeof *kModelOps;

@@ -152,13 +152,14 @@ def test_a_plugin_that_hangs_is_ended(tmp_path: Path, capsys: Any) -> None:
 
 
 @needs_compiler
-def test_exit_in_a_kernel_is_a_failure(tmp_path: Path, capsys: Any) -> None:
-    folder = changed(tmp_path, LOOP, f"if (out->ndim == 0) exit(0); {LOOP}")
+@pytest.mark.parametrize("status_of_exit", [0, 2])
+def test_exit_in_a_kernel_is_a_failure(tmp_path: Path, capsys: Any, status_of_exit: int) -> None:
+    folder = changed(tmp_path, LOOP, f"if (out->ndim == 0) exit({status_of_exit}); {LOOP}")
     status, report = verify(capsys, folder, "--no-speed")
     (failure,) = kernels_of(report)["aten::add.Tensor"]["failures"]
     assert status == 1
     assert failure["case"] == "(T T i1), float32, rank 0"
-    assert "ended the process with status 0" in failure["message"]
+    assert f"ended the process with status {status_of_exit}" in failure["message"]
 
 
 @needs_compiler

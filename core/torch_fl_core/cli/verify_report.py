@@ -20,7 +20,7 @@ class Report:
     def __init__(self) -> None:
         self.plugin: dict[str, Any] = {}
         self.error: str | None = None
-        self.said: list[str] = []  # the plugin's last words, where it broke off
+        self.said: list[str] = []  # its last lines of stderr, where it broke off
         self.done = False
         self._devices: dict[str, dict[str, Any]] = {}
         self._part: dict[str, Any] = {}

@@ -41,8 +41,9 @@ def run_suite(command: list[str], limit: float, kernel_limit: float) -> dict[str
             elif how:
                 report.fail(how)
                 begun = report.number + 1
+            if how:
+                report.said += run.said
             if report.error:
-                report.said = list(run.said)
                 break
     return report.document()
 
@@ -87,9 +88,15 @@ class _Run:
         part_end = time.monotonic() + self._kernel_limit
         while True:
             try:
-                line = self._lines.get(timeout=max(0.0, min(part_end, self._end) - time.monotonic()))
+                line = self._lines.get(
+                    timeout=min(1.0, max(0.0, min(part_end, self._end) - time.monotonic()))
+                )
             except queue.Empty:
-                return False
+                if self._process.poll() is not None:  # a driver's own child holds the pipe open
+                    return True
+                if time.monotonic() >= min(part_end, self._end):
+                    return False
+                continue
             if line is None:
                 return True
             event = json.loads(line)
@@ -110,7 +117,7 @@ class _Run:
 
     def _how_it_ended(self) -> str:
         status = self._process.returncode
-        if status == _USAGE:
+        if status == _USAGE and not self._report.plugin:
             own = [line.removeprefix("ral-verify: ") for line in self.said if line.startswith("ral-verify: ")]
             raise Unusable(own[-1] if own else "ral-verify said nothing")
         if status == 0 and self._report.done:
