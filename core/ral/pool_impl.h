@@ -67,6 +67,7 @@ struct MemoryPool::Impl {
   mutable std::mutex mutex;
   int returning = 0;  // threads that give detached segments back; under `mutex`
   std::condition_variable returned;
+  std::atomic<uint64_t> given_back{0};  // segments, ever
   std::vector<StreamCache*> caches;
   std::unordered_map<ral_handle, char*> host_addresses;  // only where the RAL copies by itself
   std::atomic<uint64_t> allocated{0}, peak{0}, reserved{0}, reserved_peak{0}, lifetime_peak{0};

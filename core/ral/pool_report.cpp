@@ -57,9 +57,10 @@ void MemoryPool::reset_accumulated() noexcept {
 
 namespace {
 
+// What a cached block was before may just be overwritten by who gets it next.
 BlockInfo info_of(const PoolBlock& b) {
-  const bool in_use = b.in_use.load(std::memory_order_acquire);
-  return {b.address, in_use ? b.size : 0, b.capacity, b.id, b.stream->id(), in_use, b.op, b.location, {}};
+  if (!b.in_use.load(std::memory_order_acquire)) return {b.address, 0, b.capacity, 0, b.stream->id(), false, 0, 0, {}};
+  return {b.address, b.size, b.capacity, b.id, b.stream->id(), true, b.op, b.location, {}};
 }
 
 // In address order, free pieces too.

@@ -30,6 +30,8 @@ std::string readable(uint64_t bytes) {
 
 uint64_t round_up(uint64_t bytes, uint64_t multiple) noexcept { return (bytes + multiple - 1) / multiple * multiple; }
 
+constexpr int kMostTries = 16;  // to get memory, each after giving back what is cached
+
 }  // namespace
 
 void MemoryPool::set_slot_deleter(void (*deleter)(void*)) noexcept { g_slot_deleter.store(deleter); }
@@ -83,17 +85,19 @@ void MemoryPool::Impl::fill_segment(Segment* segment, uint64_t usual, uint64_t l
     if (usual > kGranule && held > used && held - used + usual > device.info().total_memory / 4)
       release_cached(false, true);
     const auto got = [&] { return obtain(segment, usual) || (least < usual && obtain(segment, least)); };
-    if (!got()) {
-      retries.fetch_add(1);
+    // Other threads take and give back meanwhile: again as long as anything came back, but not for ever.
+    for (int tries = 0;; ++tries) {
+      const uint64_t seen = given_back.load();
+      if (got()) break;
+      if (tries == 0) retries.fetch_add(1);
       release_cached(true, false);
-      {  // what other threads are just giving back counts too
+      {
         std::unique_lock<std::mutex> guard(mutex);
         returned.wait(guard, [this] { return returning == 0; });
       }
-      if (!got()) {
-        out_of_memory.fetch_add(1);
-        out_of_memory_error(asked);
-      }
+      if (given_back.load() != seen && tries < kMostTries) continue;
+      out_of_memory.fetch_add(1);
+      out_of_memory_error(asked);
     }
   } catch (...) {
     retire_segment_record(segment);
@@ -263,6 +267,7 @@ void MemoryPool::Impl::give_back(Segment* segment) noexcept {
   }
   const uint64_t now = reserved.fetch_sub(segment->bytes) - segment->bytes;
   segments.fetch_sub(1);
+  given_back.fetch_add(1);
   if (ral_trace_gauge* gauge = trace::gauge(device.index())) set_gauge(gauge->reserved, now);
   retire_segment_record(segment);
 }

@@ -381,15 +381,15 @@ def mem_get_info(device: Device = None) -> tuple[int, int]:
 def memory_snapshot(device: Device = None) -> list[dict[str, Any]]:
     """Segments of the pool and the blocks in them, in the order of their addresses.
 
-    A segment has address, size and blocks; a block address, size and capacity (bytes), buffer id, stream, state
-    ("active", "cached"), and who allocated it: op and line, None where not known. The line is "file:line" under
-    `record_memory_history()`, "cell's hash:line" in a cell under `%%ral_profile`. Blocks above 1 MiB cover their
-    segment, so that what lies between two is a cached block.
+    A segment has address, size and blocks; a block address, size and capacity (bytes), buffer id (0 where cached),
+    stream, state ("active", "cached"), and who allocated it: op and line, None where not known. The line is
+    "file:line" under `record_memory_history()`, "cell's hash:line" in a cell under `%%ral_profile`. Blocks above 1 MiB
+    cover their segment, so that what lies between two is a cached block.
 
-    Under a block stand its live views: id, parent (the block's id), offset from the block's begin and bytes (of the
-    elements, numel x itemsize). Only what view operators (`aten::view`, `select`, slices, ...) returned while a
-    recording ran is known, until that tensor ends; a view of a view has the block as its parent, since PyTorch keeps no
-    more. Without a recording the list is empty: views then cost nothing.
+    A block's views are the live ones: id, parent (the block's id), offset from the block's begin and bytes (of the
+    elements, numel x itemsize). Known is only what view operators (`aten::view`, `select`, slices, ...) returned while
+    something recorded (`%%ral_profile`), until that tensor ends. A view of a view has the block as its parent, since
+    PyTorch keeps no more.
     """
     return _C.memory_snapshot(_index(device))
 
