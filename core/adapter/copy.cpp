@@ -19,7 +19,9 @@ void emit_copy(const at::Tensor& source, const at::Tensor& target, int64_t begin
   record.flags |= RAL_TRACE_HOST;
   record.name = ral::trace::intern(name);
   record.bytes = bytes;
-  record.device = static_cast<int16_t>((is_ral(target) ? target : source).device().index());
+  auto& device = device_at((is_ral(target) ? target : source).device().index());
+  record.device = static_cast<int16_t>(device.index());
+  record.stream = static_cast<uint32_t>(current_stream(device).id());
   if (const auto* block = block_of(target)) record.buffer = block->id;
   if (const auto* block = block_of(source)) record.aux64 = block->id;
   ral::trace::emit(record);

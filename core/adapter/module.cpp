@@ -1,4 +1,5 @@
 // The adapter as a Python extension: what torch_fl_core's Python needs of the device, the router and the trace.
+#include <ATen/EmptyTensor.h>
 #include <pybind11/stl.h>
 #include <torch/csrc/utils/pybind.h>
 
