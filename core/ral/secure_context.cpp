@@ -7,6 +7,7 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <climits>
 #include <cstdio>
@@ -186,3 +187,20 @@ std::string SecureContext::private_folder(const std::string& path) {
 }
 
 }  // namespace ral
+
+ral_status ral_secure_check_node(const char* path, const char* driver, char* text, uint64_t text_bytes) {
+  std::string said;
+  ral_status status = RAL_SUCCESS;
+  try {
+    said = ral::SecureContext::check_device_node(path, driver);
+  } catch (const ral::Error& error) {
+    said = error.what();
+    status = error.code();
+  }
+  if (text && text_bytes > 0) {
+    const size_t n = std::min<size_t>(said.size(), text_bytes - 1);
+    std::memcpy(text, said.data(), n);
+    text[n] = '\0';
+  }
+  return status;
+}

@@ -16,7 +16,7 @@ from plugin_sources import CRASHING, compile_plugin, lay, needs_compiler
 
 from torch_fl_core import _pocl
 from torch_fl_core.cli import places, ralctl
-from torch_fl_core.cli.doctor import caches, conflicts, driver, plugins, variables, versions
+from torch_fl_core.cli.doctor import caches, conflicts, driver, nodes, plugins, variables, versions
 from torch_fl_core.cli.doctor import report as doctor_report
 from torch_fl_core.cli.doctor.finding import Finding, User
 from torch_fl_core.cli.probe import ProbeError, plugin_statuses
@@ -128,10 +128,29 @@ def test_a_device_file_that_may_not_be_opened(
     def may_open(path: Path, mode: int) -> bool:
         return path != node
 
-    found = driver.device_files(tmp_path, User(name, 1000, frozenset(groups)), may_open)
+    found = driver.device_files(tmp_path, User(name, 1000, frozenset(groups)), may_open, lambda path: None)
     assert levels(found) == ["ok", "problem"]
     assert f"{node} cannot be opened by {name} (mode 0660, group render)" in found[1].found
     assert cure in found[1].cure
+
+
+def test_a_file_in_a_nodes_place_is_named(tmp_path: Path) -> None:
+    path = lay(tmp_path, "dev/kfd") / "dev/kfd"
+    (found,) = driver.device_files(tmp_path, User.current())
+    assert found.level == "problem"
+    assert f"device node {path} is a regular file, not a character device" in found.found
+    assert "remove it" in found.cure
+
+
+def test_a_node_is_judged_by_its_driver(tmp_path: Path) -> None:
+    assert nodes.refusal(Path("/dev/null")) is None
+    link = tmp_path / "renderD128"
+    link.symlink_to("/dev/null")
+    assert "which is not driver drm's in /proc/devices" in nodes.refusal(link)
+    link.unlink()
+    os.mkfifo(link)
+    assert "not a character device" in nodes.refusal(link)
+    assert "cannot be used: No such file" in nodes.refusal(tmp_path / "kfd")
 
 
 def test_no_device_files_are_fine(tmp_path: Path) -> None:

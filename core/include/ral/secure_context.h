@@ -19,7 +19,7 @@ class RAL_API SecureContext {
   // The resolved path of a device node, such as /dev/dri/renderD128. Throws INVALID_ARGUMENT naming path and cause when it
   // is no character device (links are followed: one to a regular file is refused), is not one of `driver`'s, a name
   // in /proc/devices such as "drm" ("": any driver's), or lies in a folder that others could put a node into. Opens
-  // nothing: a FIFO does not block it. For code on libral that is about to open a node; plugins cannot call it.
+  // nothing: a FIFO does not block it. For code on libral that is about to open a node, and for `ralctl doctor`.
   static std::string check_device_node(const std::string& path, const std::string& driver);
   // Throws INVALID_ARGUMENT naming the value when a descriptor cannot be true (memory over 2^50 bytes, no name,
   // unknown dtypes or kind, alignment not a power of two).
@@ -29,3 +29,9 @@ class RAL_API SecureContext {
 };
 
 }  // namespace ral
+
+extern "C" {
+// For callers through a foreign function interface: SecureContext::check_device_node. Its sentence, or the resolved path
+// where the node may be used, is written to `text`, at most `text_bytes` bytes with the NUL.
+RAL_API ral_status ral_secure_check_node(const char* path, const char* driver, char* text, uint64_t text_bytes);
+}

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from ... import _pocl
 from ..libraries import cure_of
+from . import nodes
 from .finding import Finding, User, group_members, group_name
 
 _LIBRARY_FOLDERS = (
@@ -23,6 +24,9 @@ _LIBRARY_FOLDERS = (
 )
 _NODES = ("dev/dri/renderD*", "dev/kfd", "dev/nvidia[0-9]*", "dev/nvidiactl", "dev/nvidia-uvm", "dev/dxg")
 _LOADER = "libOpenCL.so.1"
+_SUSPECT_CURE = (
+    "let no driver open it: find out who put it there, remove it, and load the driver's kernel module anew"
+)
 
 
 def findings(root: Path, environ: Mapping[str, str], user: User) -> list[Finding]:
@@ -99,18 +103,26 @@ def opencl(root: Path, environ: Mapping[str, str], pocl: Sequence[Path]) -> list
     return found
 
 
-def device_files(root: Path, user: User, access: Callable[[Path, int], bool] = os.access) -> list[Finding]:
-    """The device files of GPUs, and whether this user may open them."""
-    nodes = [path for pattern in _NODES for path in sorted(root.glob(pattern))]
-    if not nodes:
+def device_files(
+    root: Path,
+    user: User,
+    access: Callable[[Path, int], bool] = os.access,
+    refusal: Callable[[Path], str | None] = nodes.refusal,
+) -> list[Finding]:
+    """The device files of GPUs: whether they are what they seem, and whether this user may open them."""
+    seen = [path for pattern in _NODES for path in sorted(root.glob(pattern))]
+    if not seen:
         return [
             Finding(
                 "ok", "no device files of GPUs (/dev/dri/renderD*, /dev/kfd, /dev/nvidia*); fine for CPUs"
             )
         ]
-    allowed = [path for path in nodes if access(path, os.R_OK | os.W_OK)]
+    refused = [(path, why) for path in seen if (why := refusal(path)) is not None]
+    real = [path for path in seen if path not in dict(refused)]
+    allowed = [path for path in real if access(path, os.R_OK | os.W_OK)]
     found = [Finding("ok", f"{path} can be opened") for path in allowed]
-    return found + [_denied(path, user) for path in nodes if path not in allowed]
+    found += [_denied(path, user) for path in real if path not in allowed]
+    return found + [Finding("problem", why, _SUSPECT_CURE) for _, why in refused]
 
 
 def _denied(path: Path, user: User) -> Finding:
