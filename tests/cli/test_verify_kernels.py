@@ -21,7 +21,11 @@ Verify = Callable[..., tuple[int, dict[str, Any]]]
 # Operators of the reference tier that ral-verify has no arguments for.
 WITHOUT_ARGUMENTS = {
     "aten::_fft_c2c", "aten::_fft_c2r", "aten::_fft_r2c", "aten::angle", "aten::log_sigmoid_backward",
-    "aten::log_sigmoid_forward", "aten::norm.ScalarOpt_dim_dtype", "aten::where.Scalar",
+    "aten::log_sigmoid_forward", "aten::norm.ScalarOpt_dim_dtype", "aten::where.Scalar", "aten::max_unpool2d",
+    "aten::max_unpool3d",
+    # Factories and results whose sizes depend on values.
+    "aten::arange.start_out", "aten::eye.m_out", "aten::eye.out", "aten::linspace.out", "aten::logspace.out",
+    "aten::tril_indices", "aten::triu_indices", "aten::_unique2", "aten::masked_select", "aten::nonzero",
 }  # fmt: skip
 
 
