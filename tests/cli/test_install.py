@@ -51,7 +51,8 @@ def test_install_and_uninstall(
     assert (target / "kernel_manifest.json").is_file()
     assert {p["name"] for p in plugin_statuses()} >= {"mychip"}
     assert sorted(p.name for p in user_folder.parent.iterdir()) == ["plugins"]
-    assert ralctl.main(["uninstall", "mychip"]) == 0
+    assert ralctl.main(["uninstall", "mychip", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {"removed": str(target)}
     assert not target.exists() and sorted(p.name for p in user_folder.parent.iterdir()) == ["plugins"]
     assert ralctl.main(["uninstall", "mychip"]) == 1
     assert "no plugin mychip" in capsys.readouterr().err

@@ -24,7 +24,9 @@ def test_help_has_examples(command: tuple[str, ...], capsys: Any) -> None:
     assert ralctl.main([*command, "--help"]) == 0
     text = capsys.readouterr().out
     assert "examples:\n  " in text
-    if not command:
+    if command:
+        assert "--json" in text
+    else:
         assert all(name in text for name in COMMANDS)
 
 
@@ -142,6 +144,14 @@ def test_new_plugin_is_renamed_everywhere(tmp_path: Path, capsys: Any) -> None:
         f"RAL_PLUGIN_PATH='{folder.parent}' ralctl plugin-status",
         f"ralctl install '{folder}'",
     ]
+
+
+def test_new_plugin_as_json(tmp_path: Path, capsys: Any) -> None:
+    assert ralctl.main(["new-plugin", "mychip", "--json", "--output", str(tmp_path)]) == 0
+    said = json.loads(capsys.readouterr().out)
+    assert said["made"] == str(tmp_path / "mychip")
+    assert said["files"] == ["Makefile", "include", "kernel_manifest.json", "mychip_plugin.c"]
+    assert said["next"][-1] == f"ralctl install {tmp_path / 'mychip'}"
 
 
 def test_new_plugin_takes_an_empty_folder_only(tmp_path: Path, capsys: Any) -> None:

@@ -72,10 +72,12 @@ class Uninstall:
     @staticmethod
     def add_options(parser: argparse.ArgumentParser) -> None:
         parser.add_argument("vendor", metavar="VENDOR", type=vendor_name, help="the plugin's name")
+        add_json(parser)
 
     @staticmethod
     def run(args: argparse.Namespace) -> int:
-        print(f"Removed {remove_plugin(args.vendor)}.")
+        removed = str(remove_plugin(args.vendor))
+        show(args.json, {"removed": removed}, f"Removed {removed}.")
         return 0
 
 

@@ -6,7 +6,7 @@ import argparse
 import shlex
 from pathlib import Path
 
-from .output import Failed
+from .output import Failed, add_json, show
 from .places import VENDOR, package_folder
 
 _SOURCES = ("template_plugin.c", "kernel_manifest.json", "Makefile")
@@ -30,13 +30,14 @@ class NewPlugin:
             metavar="DIR",
             help="folder to make the folder NAME in (default: this one)",
         )
+        add_json(parser)
 
     @staticmethod
     def run(args: argparse.Namespace) -> int:
         folder = make_plugin(args.vendor, args.output)
-        print(f"Made {folder}: {', '.join(sorted(p.name for p in folder.iterdir()))}. Next:\n")
-        for command in next_commands(args.vendor, args.output):
-            print(f"  {command}")
+        files, commands = sorted(p.name for p in folder.iterdir()), next_commands(args.vendor, args.output)
+        text = "\n".join([f"Made {folder}: {', '.join(files)}. Next:\n", *(f"  {c}" for c in commands)])
+        show(args.json, {"made": str(folder), "files": files, "next": commands}, text)
         return 0
 
 

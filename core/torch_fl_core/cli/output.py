@@ -28,5 +28,5 @@ def show(as_json: bool, value: Any, text: str) -> None:
 
 
 def add_json(parser: argparse.ArgumentParser) -> None:
-    """The option that all commands with a table have."""
+    """The option that all commands have."""
     parser.add_argument("--json", action="store_true", help="print JSON instead of text")
