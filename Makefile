@@ -33,7 +33,7 @@ say = @echo "==> $(1)"
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
 .DEFAULT_GOAL := help
-.PHONY: help host build lab demo test test-all test-cpp test-sanitizers test-frontend test-wheel lint format docs bench wheel clean distclean FORCE
+.PHONY: help host build lab demo test test-all test-cpp test-sanitizers test-fuzz test-frontend test-wheel lint format docs bench wheel clean distclean FORCE
 
 help:
 	@echo "make lab       set up .venv and open notebooks/quickstart.ipynb in JupyterLab (ARGS=\"--no-browser --port 8899\")"
@@ -41,6 +41,7 @@ help:
 	@echo "make test      C++, front-end and Python tests, notebooks, one real browser (ARGS=... go to pytest)"
 	@echo "make test-all  the same and the slow ones (the wheels in a clean environment)"
 	@echo "make test-sanitizers  the C++ tests under AddressSanitizer and ThreadSanitizer"
+	@echo "make test-fuzz  manifests and trace files under libFuzzer and Atheris, 20 s each (needs clang)"
 	@echo "make lint      ruff, clang-format, eslint; make format mends what they can"
 	@echo "make docs      the C++ API reference, build/docs/api/index.html (needs doxygen)"
 	@echo "make bench     speed against torch on the CPU, as ratios (ARGS=... go to bench/run.py)"
@@ -149,6 +150,10 @@ test-cpp: build
 test-sanitizers: $(STAMPS)/requirements | host
 	$(call say,C++ tests under AddressSanitizer and ThreadSanitizer)
 	@sh tools/sanitizer_tests.sh
+
+test-fuzz: build
+	$(call say,fuzzing guided by branches)
+	@sh tools/fuzz.sh
 
 test-frontend: build
 	$(call say,front-end tests)

@@ -37,10 +37,9 @@ STATUSES = (
 FIELDS = [n for n in layout.HEADER_DTYPE.names or () if n not in ("magic", "kernel_id", "leases")]
 
 
-@pytest.fixture
-def whole(trace_folder: Path) -> bytes:
+def small_ring(folder: Path) -> bytes:
     """The bytes of a small ring with records in three segments, one of them lapped."""
-    fake = FakeRing(folder=trace_folder, records=64, string_bytes=STRING_BYTES)
+    fake = FakeRing(folder=folder, records=64, string_bytes=STRING_BYTES)
     fake.status({"torch_fl": "0.1.0", "devices": [{"index": 0, "name": "Größe ✓"}], "plugins": []})
     fake.gauge(0, allocated=1024, total=1 << 30)
     for i in range(100):
@@ -48,6 +47,12 @@ def whole(trace_folder: Path) -> bytes:
     data = fake.path.read_bytes()
     fake.unlink()
     return data
+
+
+@pytest.fixture
+def whole(trace_folder: Path) -> bytes:
+    """The file that is changed."""
+    return small_ring(trace_folder)
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@
 #include "json.h"
 #include "json_schema.h"
 #include "manifest.h"
+#include "manifest_rules.h"
 #include "mutate.h"
 
 using namespace ral;
@@ -44,51 +45,6 @@ void watch_for_death() {
   for (const int number : {SIGSEGV, SIGBUS, SIGABRT, SIGFPE, SIGILL}) signal(number, on_signal);
 }
 
-bool is_utf8(const std::string& text) {
-  for (size_t i = 0; i < text.size();) {
-    const auto byte = static_cast<unsigned char>(text[i]);
-    const int more = byte < 0x80 ? 0 : byte >> 5 == 6 ? 1 : byte >> 4 == 14 ? 2 : byte >> 3 == 30 ? 3 : -1;
-    if (more < 0 || i + static_cast<size_t>(more) >= text.size()) return false;
-    for (int k = 1; k <= more; ++k)
-      if ((text[i + static_cast<size_t>(k)] & 0xC0) != 0x80) return false;
-    i += static_cast<size_t>(more) + 1;
-  }
-  return true;
-}
-
-// What a plugin is handed is a C text inside the manifest's folder, and numbers in the schema's bounds.
-void check_entry(const ManifestEntry& e) {
-  for (const std::string& text : {e.op_name, e.path, e.symbol, e.dialect}) {
-    CHECK(is_utf8(text));
-    CHECK(text.find('\0') == std::string::npos);
-  }
-  CHECK(!e.op_name.empty() && !e.path.empty() && !e.symbol.empty());
-  CHECK(e.path[0] == '/' && ("/" + e.path + "/").find("/../") == std::string::npos);
-  CHECK(e.dtype_mask != 0 && e.dtype_mask >> RAL_DTYPE_COUNT == 0);
-  CHECK(e.min_rank >= 0 && e.min_rank <= e.max_rank && e.max_rank <= 64);
-  CHECK(e.cost >= 0 && e.max_elements >= 0);
-}
-
-// Problems go into the report, the log and the status text, which is JSON: printable, and bounded in size.
-void check_problems(const std::vector<std::string>& problems) {
-  CHECK(problems.size() <= 16384);
-  for (const std::string& problem : problems) CHECK(!problem.empty() && problem.size() < 16384 && is_utf8(problem));
-}
-
-bool check_text(const std::string& text) {
-  alarm(kSecondsPerInput);
-  std::vector<ManifestEntry> entries;
-  std::vector<std::string> problems;
-  const bool read = read_manifest(text, "/folder", &entries, &problems);
-  if (!read) {
-    CHECK_EQ(problems.size(), 1u);
-    CHECK(entries.empty());
-  }
-  for (const ManifestEntry& entry : entries) check_entry(entry);
-  check_problems(problems);
-  return read;
-}
-
 std::string with_all_members() {
   return R"({"manifest_version": 1, "vendor": "v", "version": "1", "kernels": [{"op_name": "aten::add.Tensor",
     "backend": "opencl", "supported_dtypes": ["float32", "bool"], "min_shape_rank": 0, "max_shape_rank": 8,
@@ -117,8 +73,9 @@ uint64_t number(const char* name, uint64_t otherwise) {
 
 bool holds(const std::string& text) {
   const int before = check::failures();
+  alarm(kSecondsPerInput);
   try {
-    check_text(text);
+    fuzz::check_text(text);
   } catch (const std::exception& error) {
     check::fail(__FILE__, __LINE__, std::string("read_manifest threw: ") + error.what());
   }
