@@ -42,6 +42,16 @@ while time.perf_counter() - begin < 10:
     step()"""
 
 
+def write(sources: list[str], path: pathlib.Path) -> int:
+    """Writes a notebook of these cells; returns their number."""
+    kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
+    book = nbformat.v4.new_notebook(
+        cells=[nbformat.v4.new_code_cell(s) for s in sources], metadata={"kernelspec": kernel}
+    )
+    nbformat.write(book, path)
+    return len(sources)
+
+
 def notebook(path: pathlib.Path, answer: pathlib.Path) -> int:
     """Writes the notebook; returns its number of cells."""
     sources = [SETUP]
@@ -50,12 +60,7 @@ def notebook(path: pathlib.Path, answer: pathlib.Path) -> int:
         sources.append("%%ral_profile\n" + BODY.format(steps=STEPS, name="magic"))
     sources.append(TEN_SECONDS)
     sources.append(f"json.dump(times, open({str(answer)!r}, 'w'))")
-    kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
-    book = nbformat.v4.new_notebook(
-        cells=[nbformat.v4.new_code_cell(s) for s in sources], metadata={"kernelspec": kernel}
-    )
-    nbformat.write(book, path)
-    return len(sources)
+    return write(sources, path)
 
 
 def main() -> int:

@@ -14,7 +14,6 @@ import statistics
 import sys
 import tempfile
 
-import nbformat
 import page
 
 PARTS = {
@@ -93,12 +92,7 @@ def notebook(path: pathlib.Path, answer: pathlib.Path) -> int:
     # Five batches a second, as a cell as dense as this one settles on; slots without a drain would let it send ten.
     steady = "\nfrom torch_fl import live\nlive.PERIOD_S = 0.19"
     sources = [page.SETUP + steady, cell, f"json.dump(times, open({str(answer)!r}, 'w'))"]
-    kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
-    book = nbformat.v4.new_notebook(
-        cells=[nbformat.v4.new_code_cell(s) for s in sources], metadata={"kernelspec": kernel}
-    )
-    nbformat.write(book, path)
-    return len(sources)
+    return page.write(sources, path)
 
 
 def main() -> int:
